@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aspecthook._core.law.call import Site
-from aspecthook._hints import Any, final
+from aspecthook._hints import Any, cast, final
 from aspecthook._values import PLAIN, Redaction
 
 # A generator may be resumed without end; beyond this many, turns are added to the last one that is kept.
@@ -26,10 +26,12 @@ class Function:
         self._names: tuple[str, ...] = ()
         if site is not None and site.signature.positional == len(site.signature.names) and site.shown() is None:
             self._names = site.signature.names
+        # Whether the arguments of a call are noted as args and kwargs, and not as args alone, which is quicker.
+        self.named: bool = True
 
     def arguments(self, given: Any, redaction: Redaction) -> dict[str, Any]:
         """Return arguments by name, without what is redacted, from those that were noted."""
-        args, kwargs = given
+        args, kwargs = cast("tuple[Any, Any]", given if self.named else (given, {}))
         if self.site is None:
             return {}
         if self._names and not redaction.active:

@@ -56,6 +56,9 @@ class Recording(Maker):
         if function is None:
             file, line = site.definition() or (None, None)
             function = functions[mount] = Function(site.label, file, line, site)
+            signature = site.signature
+            has_names = signature.regular > signature.positional or signature.varkw is not None
+            function.named = has_names or signature.style != "function" or self._recorder.live
         of_function, of_turns = _MAKERS[self.kind]
         make = of_function if site.signature.style == "function" else of_turns
         return make(self._recorder, function, site.signature.style, self._keep)
@@ -127,10 +130,17 @@ def _turns(recorder: Recorder, _: Function, style: str, __: bool) -> Callable[[C
 def _begin(recorder: Recorder, function: Function, _: str, keep: bool) -> Callable[..., None]:
     here, clock, outer, read = recorder.here, CLOCK[0], current.get, recorder.read_now
 
-    def named(*args: Any, **kwargs: Any) -> None:
+    def unnamed(*args: Any) -> None:
         try:
             around = outer()
         except RecursionError:  # which may need a frame more than the end of this call, see `variable`
+            around = None
+        here.note(("begin", function, clock(), around, args))
+
+    def named(*args: Any, **kwargs: Any) -> None:
+        try:
+            around = outer()
+        except RecursionError:  # likewise
             around = None
         here.note(("begin", function, clock(), around, (args, kwargs)))
 
@@ -159,7 +169,9 @@ def _begin(recorder: Recorder, function: Function, _: str, keep: bool) -> Callab
 
     if recorder.live:
         return live
-    return named if keep else timed
+    if not keep:
+        return timed
+    return named if function.named else unnamed
 
 
 def _end(recorder: Recorder, function: Function, _: str, keep: bool) -> Callable[..., None]:

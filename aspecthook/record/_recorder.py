@@ -229,7 +229,9 @@ class Recorder:
         note, counting = here.note, here.counting
         if note is IGNORED:
             return
-        here.note, here.counting, strand = IGNORED, None, here.strand
+        here.note, strand = IGNORED, here.strand
+        if counting is not None:
+            here.counting = None
         try:
             self._read(strand)
             if counting is None and self._is_counting and not strand.notes:
@@ -243,7 +245,9 @@ class Recorder:
                 self._write_counts(strand)
                 strand.due = now + _SECONDS
         finally:
-            here.note, here.counting = note, counting
+            here.note = note
+            if counting is not None:
+                here.counting = counting
 
     def _read(self, strand: Strand) -> None:
         """Read the notes of a thread.
