@@ -227,12 +227,13 @@ class MonitoredTrainingSession:
         run = self.runner
         try:
             batches, continues = run.batches(), True
-            while continues and not self.should_stop():
+            while continues:
                 before = run.iter
                 continues = run.next_iteration(batches)
                 self._step_made = run.iter > before and self._state.quiet is None
                 if continues:
                     yield
+                    continues = not self.should_stop()
         except QUIET as error:
             self._state.end_quietly(run, error)
 
