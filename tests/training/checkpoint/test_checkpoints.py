@@ -31,6 +31,7 @@ from hypothesis.extra import numpy as arrays_of
 from aspecthook.training import TrainingError
 from aspecthook.training.checkpoint import load, newest, save
 from aspecthook.training.checkpoint._format import sealed
+from tests.threads import at_once
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8"]
 OTHERS = ["c16", "S3", "U3", "O", "M8[s]", "m8[s]", "V2", "g", [("a", "f4")]]
@@ -389,6 +390,22 @@ def test_the_file_is_synced_before_it_is_renamed_and_the_folder_after(
         save(path, NEW)
     file, folder = path.stat().st_ino, path.parent.stat().st_ino
     assert trail == [("sync", file), ("rename", file), ("sync", folder)]
+
+
+def test_concurrent_saves_to_one_file_leave_one_whole_checkpoint(path: Path) -> None:
+    def saver(number: int) -> Callable[[], None]:
+        def work() -> None:
+            for _ in range(20):
+                save(path, {"number": number, "w": np.full(500, number)})
+                checkpoint = load(path)
+                assert (checkpoint["w"] == checkpoint["number"]).all()
+
+        return work
+
+    at_once(*[saver(number) for number in range(4)])
+    checkpoint = load(path)
+    assert (checkpoint["w"] == checkpoint["number"]).all()
+    assert os.listdir(path.parent) == [path.name]
 
 
 # The newest
