@@ -178,6 +178,8 @@ def test_hooks_are_those_that_add_puts_on_however_they_are_given(
             log.clear()
             contextvars.Context().run(risky, 1)
             assert log == []
+    with pytest.raises(WeaveError, match="chooses nothing"):
+        weave(target, **({} if aim == "mark" else given), **spaces[0], where=lambda _: False)
     hooks(twin).clear()
     log.clear()
     assert risky.__code__ is plain

@@ -382,6 +382,14 @@ def test_a_weaving_removed_while_importlib_asks_the_finders_has_none_of_them_pas
         sys.meta_path[:] = finders
 
 
+def test_the_end_of_one_weaving_leaves_the_others_their_reloads(write: Write, woven: Weave) -> None:
+    write({"ahw_a.py": ONE})
+    a = load("ahw_a")
+    first, _ = woven("ahw_a:one", pre=lambda: None), woven("ahw_a:*", post=ten)
+    first.remove()
+    assert importlib.reload(a).one() == 10
+
+
 # Circular imports, and weaving from inside
 
 
