@@ -130,9 +130,7 @@ def notify(name: str) -> None:
     errors: list[Exception] = []
     watchers = [one for one in list(_watchers.values()) if one.wants(name)]
     for watcher in watchers:
-        # First, for all of them: to weave may import something, whose search would find this module waited for, and so
-        # lead here again without end.
-        _look(watcher)
+        _look(watcher)  # all of them first: to weave may import something, and so lead here again without end
     for watcher in watchers:
         module = _module(name)
         try:

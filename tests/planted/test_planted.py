@@ -25,7 +25,7 @@ shop/_prices.py: the tax is left out
 - total += 1
 """
 
-SHOP, TAXES = "tests/shop/test_prices.py", "tests/taxes/test_taxes.py"
+SHOP = "tests/shop/test_prices.py"
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
@@ -34,15 +34,6 @@ def test_a_planted_bug_applies_once_and_compiles(bug: Bug) -> None:
     patched = planted(bug, source)
     assert patched != source
     compile(patched, bug.file, "exec", dont_inherit=True)
-
-
-def test_a_table_is_read() -> None:
-    discount, tax = read(TABLE)
-    tests = (SHOP, "tests/taxes", "tests/shop")
-    assert discount == Bug(
-        "a-discount-is-added", "shop", "prices", "shop/_prices.py", "total -= discount", "total += discount", tests
-    )
-    assert (tax.name, tax.old, tax.new) == ("the-tax-is-left-out", "total *= tax\n\ntotal += 1", "")
 
 
 def test_the_names_of_planted_bugs_are_unique() -> None:
