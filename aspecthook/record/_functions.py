@@ -93,7 +93,7 @@ class Total:
         for half in sorted(self.durations):
             rank -= self.durations[half]
             if rank <= 0:
-                return array("f", array("I", [half << 16 | 1 << 15]).tobytes())[0]  # the middle of these numbers
+                return array("f", array("I", [half << 16]).tobytes())[0]  # the least, so that none exceeds its total
         return 0.0  # none has ended
 
 

@@ -8,6 +8,6 @@ showed, what came of it, and the contexts of its exceptions. A call may have a g
 and fails, answers, calls again, adds or removes hooks (`guests`); its caller may read a stream in parts, throw into it,
 cancel it, or make two calls at once (`calls`). `laws` says what a change must leave as it was.
 
-Beside the machines stand a model of what hooks ask for (`test_asking`), the places that others take too
-(`test_removal`, `test_places`), and what must die (`test_lifetimes`).
+Beside the machines stand a model of what hooks ask for (`test_asking`), one of the places that others take too
+(`test_removal`), and what must die (`test_lifetimes`).
 """
