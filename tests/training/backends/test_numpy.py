@@ -150,6 +150,7 @@ def test_the_gradient_has_the_type_of_the_parameter() -> None:
     mse(layer(np.ones((3, 2), np.float64)), np.zeros((3, 2))).backward()
     assert layer.weight.grad is not None and layer.weight.grad.dtype == np.float32
     SGD(layer.parameters(), lr=np.float64(0.1)).step()
+    layer.load_state_dict({name: array.astype(np.float64) for name, array in layer.state_dict().items()})
     assert layer.weight.data.dtype == np.float32
 
 

@@ -195,13 +195,13 @@ def test_a_checkpoint_has_both_sets_and_the_average_where_the_model_is(
     library: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     runner = run_of(library)
-    trail, ema = runner.register_hook(Trail()), runner.register_hook(EMAHook(**options))
+    trail, ema = runner.register_hook(Trail()), runner.register_hook(EMAHook(**options), name="average")
     runner.fit(data(3), data(1))
     runner.save_checkpoint(tmp_path / "whole")
     kept = load(tmp_path / "whole")
     assert same({name: kept["model"][name] for name in ema.average}, ema.average)
-    assert same(kept["hooks"]["EMAHook"]["average"], ema.average)
-    assert same(kept["hooks"]["EMAHook"]["trained"], trail.values[-1])
+    assert same(kept["hooks"]["average"]["average"], ema.average)
+    assert same(kept["hooks"]["average"]["trained"], trail.values[-1])
     plain = run_of(library)
     plain.load_checkpoint(tmp_path / "whole")
     assert same(state(plain), kept["model"])

@@ -268,6 +268,11 @@ def test_it_stops_where_mmengine_does(case: dict[str, Any]) -> None:
     assert runner.epoch == epochs + 1 and hook.stop_reason is None
 
 
+def test_a_score_that_is_better_by_just_the_least_change_has_improved() -> None:
+    hook = EarlyStoppingHook("acc", min_delta=0.5, patience=1)
+    assert stopped(hook, [0.0, 0.5, 1.0, 1.25, 2.0])[0] == 4
+
+
 @pytest.mark.parametrize("score", [nan, inf, -inf])
 def test_a_score_that_is_not_finite_stops_the_run(score: float) -> None:
     assert stopped(EarlyStoppingHook("acc"), [0.1, score, 0.2])[0] == 2
