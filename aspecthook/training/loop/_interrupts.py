@@ -25,6 +25,9 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
+        # The signal that was noted first; and the one by which all ranks have agreed to end. One that comes to a rank
+        # after they have agreed is for the next time: the others would wait for that rank forever.
+        self.noted: BaseException | None = None
         self.came: BaseException | None = None
         self.patience: int = 1
         self._signals: list[int] = []
@@ -32,7 +35,7 @@ class Interrupts:
 
     def take(self) -> None:
         """Install the handlers, except where the program has a handler of its own."""
-        self.came, self.patience, self._signals = None, 1, []
+        self.noted, self.came, self.patience, self._signals = None, None, 1, []
         if threading.current_thread() is not threading.main_thread():  # Python sets handlers only in the main thread
             return
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -46,12 +49,17 @@ class Interrupts:
         error = KeyboardInterrupt() if number == signal.SIGINT else Terminated("SIGTERM")
         if len(self._signals) > self.patience:
             raise error
-        self.came = self.came or error
+        self.noted = self.noted or error
+
+    @property
+    def first(self) -> BaseException | None:
+        """The interrupt that ends the run, agreed or not; None if there is none."""
+        return self.came or self.noted
 
     def raise_noted(self) -> None:
-        """Raise the interrupt that was noted, if one was."""
-        if self.came is not None:
-            raise self.came
+        """Raise the interrupt that was noted, if one was, agreed or not."""
+        if self.first is not None:
+            raise self.first
 
     def release(self) -> None:
         """Restore the handlers that were there before."""

@@ -511,8 +511,7 @@ class Runner:
         if progress.inner_iter == progress.length:
             self._count_pass()
             return False
-        if not self.alone:
-            self.agree_to_end()
+        self.agree_to_end()
         row_ends = not self.by_epoch and self.iter >= progress.row_end(self.workflow, self.end)
         return not (row_ends or self.stopping or self.interrupts.came is not None)
 
@@ -547,7 +546,8 @@ class Runner:
         self.interrupts.patience, self.logged = 1, {}
         self.epoch = progress.epoch
         self.agree_to_end()
-        self.interrupts.raise_noted()
+        if self.interrupts.came is not None:
+            raise self.interrupts.came
 
     def _note_length(self) -> None:
         """Note what the length of the epoch that begins or continues means for the number of iterations.
@@ -565,13 +565,14 @@ class Runner:
 
     def agree_to_end(self) -> None:
         """End the run on all ranks if a hook or a signal ends it on one: the others would wait for that one forever."""
+        interrupts = self.interrupts
         if self.alone:
+            interrupts.came = interrupts.noted
             return
-        signalled = self.interrupts.came is not None
-        most = highest(2 if signalled else int(self.stopping))
+        most = highest(2 if interrupts.noted is not None else int(self.stopping))
         self.stopping = self.stopping or most > 0
-        if most > 1 and not signalled:
-            self.interrupts.came = Terminated("another rank was interrupted")
+        if most > 1:
+            interrupts.came = interrupts.noted or Terminated("another rank was interrupted")
 
     # Checkpoints
 
@@ -693,7 +694,7 @@ class Runner:
 
     def fail(self, error: BaseException, folder: Path | None) -> NoReturn:
         """Leave a run that an error has ended, and raise it; one that a signal has ended is saved in a folder first."""
-        cause = self.interrupts.came or error
+        cause = self.interrupts.first or error
         try:
             if folder is not None and isinstance(cause, INTERRUPTS):
                 self._save_interrupted(error, folder)
@@ -717,7 +718,7 @@ class Runner:
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
             return
         self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
-        if self.interrupts.came not in (None, error):
+        if self.interrupts.first not in (None, error):
             self.logger.warning("a second signal ended the next stage at once, so resuming from that file is not exact")
 
     def remove_interrupted(self, folder: Path | None) -> None:

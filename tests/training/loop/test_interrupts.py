@@ -67,6 +67,24 @@ def test_an_interrupt_after_the_last_iteration_is_raised_when_the_run_has_ended(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_a_signal_that_comes_when_the_ranks_have_agreed_is_for_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Else this rank would end the run alone, and wait with its checkpoint for the others, which wait with their data.
+    runner = run_of("numpy")
+    agreed: list[int] = []
+
+    def highest(number: int) -> int:
+        if not agreed:
+            signal.raise_signal(signal.SIGINT)
+        agreed.append(number)
+        return number
+
+    monkeypatch.setattr("aspecthook.training.loop._runner.highest", highest)
+    hooks(runner.train_epoch).pre(lambda runner: setattr(runner, "alone", False))
+    with pytest.raises(KeyboardInterrupt):
+        runner.fit(data(4))
+    assert agreed == [0, 2, 2] and runner.iter == 2
+
+
 class Scores(Hook):
     """Logs a score for each epoch, and sends signals while the first one is judged."""
 
