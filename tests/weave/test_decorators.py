@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import HookLookupError, HookTypeError, around, hookable, hooks, weave
+from aspecthook import HookLookupError, HookTypeError, around, event, hookable, hooks, weave
 
 
 class Failing:
@@ -173,6 +173,13 @@ def test_a_decorator_that_calls_in_a_thread_of_its_own_runs_what_is_inside_as_a_
                 return pool.submit(function, *args, **kwargs).result()
 
         return wrapper
+
+    @event
+    def told(n: int) -> None: ...
+
+    told.on(lambda n: n + 1)
+    told.around(around.wrap(threaded))
+    assert told(1) == [2]
 
     @hookable
     def where(n: int, *rest: int, k: int = 2, **more: int) -> Any:

@@ -432,3 +432,17 @@ def test_a_block_that_raises_ends_while_another_of_the_same_weaving_goes_on() ->
     assert (double(2), other.run(double, 2)) == (4, -4)
     other.run(weaving.__exit__, None, None, None)
     assert double(2) == 4 and not vars(double)
+
+
+def test_a_block_ends_while_one_of_another_weaving_that_was_entered_later_goes_on() -> None:
+    outer, inner = (weave(double, post=hook, scope="context") for hook in (lambda result: result + 1, _negated))
+    outer.__enter__()
+    with inner:
+        assert double(2) == -5
+        outer.__exit__(None, None, None)
+        assert double(2) == -4
+    assert double(2) == 4 and not vars(double)
+
+
+def _negated(result: int) -> int:
+    return -result

@@ -538,6 +538,8 @@ def test_a_c_function_woven_by_an_alias_is_not_displaced_when_the_alias_is_gone(
     del shop.pause
     with weave("time:sleep", pre=lambda: Return("woven")) as weaving:
         assert weaving.state == "woven"
+        del sys.modules[ELSEWHERE].pause
+        assert weaving.state == "woven"
     assert weaving.state == "removed"
     assert by_alias.state == "removed"
 

@@ -44,6 +44,10 @@ def other() -> None:
     log.append("other")
 
 
+def fail(kind: type[Exception]) -> None:
+    raise kind
+
+
 def traces() -> list[object]:
     """Return what a weaving might leave behind."""
     functions: list[Any] = [double, Cart.total, Cart.weight]
@@ -124,6 +128,14 @@ def test_a_weaving_that_is_removed_and_kept_keeps_no_proxy_and_not_its_target(so
         gc.collect()
         assert target() is None
     assert weaving.state == "removed"
+
+
+def test_one_hook_is_given_for_several_types_of_exceptions() -> None:
+    with weave(fail, exception={KeyError: note, ValueError: note}) as weaving:
+        for kind in (KeyError, ValueError):
+            with pytest.raises(kind):
+                fail(kind)
+        assert log == ["note"] * 2 and len(weaving.hooks) == 2
 
 
 # Together with `hookable`
