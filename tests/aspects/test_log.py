@@ -135,6 +135,13 @@ def test_arguments_and_results_can_be_left_out(logger: Logged) -> None:
     assert "login(…) in " in text and "ann" not in text
 
 
+def test_what_is_redacted_is_masked_in_an_error_also_where_arguments_are_left_out(logger: Logged) -> None:
+    with weave(login, aspect=log(logger, arguments=False, redact="password")), pytest.raises(PermissionError):
+        login("nobody", SECRET)
+    assert "login(…)" in logger.kept.texts[0] and "is wrong" in logger.kept.texts[0]
+    assert SECRET not in logger.kept.texts[0]
+
+
 def test_an_adapter_adds_what_it_adds(logger: Logged) -> None:
     adapter = logging.LoggerAdapter(logger, {"request": 7})
     nested: Any = logging.LoggerAdapter(adapter, {})  # type: ignore[type-arg]

@@ -391,3 +391,17 @@ def test_a_hook_that_is_not_reentrant_leaves_those_of_other_functions_alone(till
     hooks(till.pay).pre(pays_there, reentrant=False)
     till.pay()
     assert other.ran == ["pre"]
+
+
+def test_a_predicate_that_is_awaited_and_one_that_is_not_make_two_calls_of_them() -> None:
+    async def is_large(amount: int) -> bool:
+        return amount > 1
+
+    async def ran(when: Any) -> list[int]:
+        till, amounts = Till(), [0, 2]
+        till.apay.post(till.ran.append, when=when)
+        for amount in amounts:
+            await till.apay(amount)
+        return till.ran
+
+    assert [asyncio.run(ran(when)) for when in (lambda amount: amount > 1, is_large)] == [[2], [2]]

@@ -21,6 +21,14 @@ def test_falsy_answers_and_return_none_are_kept() -> None:
     assert rang("ann") == [None, 0, 0, "", False, [], ()]
 
 
+def test_an_event_may_be_about_a_result_or_an_exception() -> None:
+    @event
+    def ended(result: int, exc: object) -> None: ...
+
+    ended.on(lambda exc, result: (result, exc))
+    assert ended(3, None) == [(3, None)]
+
+
 def test_first_asks_the_body_of_the_stub_last() -> None:
     @event(first=True)
     def breakfast(day: str) -> str:
