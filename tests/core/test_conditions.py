@@ -404,4 +404,4 @@ def test_a_predicate_that_is_awaited_and_one_that_is_not_make_two_calls_of_them(
             await till.apay(amount)
         return till.ran
 
-    assert [asyncio.run(ran(when)) for when in (lambda amount: amount > 1, is_large)] == [[2], [2]]
+    assert [asyncio.run(ran(when)) for when in (is_large, lambda amount: amount > 1)] == [[2], [2]]
