@@ -714,12 +714,14 @@ class Runner:
             return
         try:
             path = self.save_checkpoint(own_path(folder, _INTERRUPTED))
+            self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
             return
-        self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
-        if self.interrupts.first not in (None, error):
-            self.logger.warning("a second signal ended the next stage at once, so resuming from that file is not exact")
+        finally:  # a third signal may have ended the hooks after the save
+            if self.interrupts.first not in (None, error) and (folder / _INTERRUPTED).exists():
+                what = "a second signal ended the next stage at once, so resuming from that file is not exact"
+                self.logger.warning(what)
 
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""
