@@ -129,18 +129,18 @@ def _in_place(function: FunctionType, member: Member) -> Spot | None:
     class; but a static method, and an ordinary function called as ``Shop.add(1, 2)``, is not passed one.
     """
     cls, static = member.owner, isinstance(member.value, staticmethod)
+    home = (function.__module__, function.__qualname__.rpartition(".")[0])
+    if member.heir is None and (not isinstance(cls, type) or home == (cls.__module__, cls.__qualname__)):
+        return Spot(function, None)
     first = function.__code__.co_varnames[: min(function.__code__.co_argcount, 1)]
     is_method = type_of(member.value) is not FunctionType or (bool(first) and first[0].strip("_") in _FIRST)
     if member.heir is not None:
         # One that takes only ``*args`` looks there for the instance.
         return None if static or (first and not is_method) else Spot(function, None, member.heir)
-    home = (function.__module__, function.__qualname__.rpartition(".")[0])
-    if not isinstance(cls, type) or home == (cls.__module__, cls.__qualname__):
-        return Spot(function, None)
     found = member_of(function)
     if found is not None and found.owner is cls:
         return Spot(function, None)
-    if member.name == "__new__" or (is_method and not static):
+    if isinstance(cls, type) and (member.name == "__new__" or (is_method and not static)):
         return Spot(function, None, cls)
     # A function that no other name leads to was made for this class, as a decorator makes a closure around a method.
     known = found is not None and any(function_in(found.value, word) is function for word in ACCESSORS)
