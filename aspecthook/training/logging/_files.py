@@ -262,11 +262,8 @@ class EventFile:
                 self._open()
             for name, value in row.numbers.items():
                 if not isinstance(value, str) and name not in TIMES:
-                    tag = (
-                        name
-                        if name.startswith(("lr", "momentum"))
-                        else f"{row.mode}/{name.removeprefix(f'{row.mode}_')}"
-                    )
+                    own = f"{row.mode}/{name.removeprefix(f'{row.mode}_')}"
+                    tag = name if name.startswith(("lr", "momentum")) else own
                     self._write_event(row.total_iter, summary=scalar(tag, value))
             self._writer.flush()
         except OSError:
@@ -300,9 +297,9 @@ class EventFile:
 class TensorboardLoggerHook(FileLoggerHook):
     """Log numbers for TensorBoard, to the folder ``tf_logs`` in the run's `work_dir`. Needs tensorboardX.
 
-    The names are such as ``train/loss``, ``val/accuracy``, ``lr`` and ``momentum``. The steps are the iterations of the
-    run. Times are left out. Each run begins its own file. TensorBoard then ignores the older files in
-    the folder: all their steps if the run is new, or the steps after the checkpoint if it is resumed.
+    Names are ``train/loss``, ``val/accuracy``, ``lr``, ``momentum`` and so on. The steps are the iterations of the run.
+    Times are left out. Each run begins its own file. TensorBoard then ignores the older files in the folder: all their
+    steps if the run is new, or the steps after the checkpoint if it is resumed.
 
     Args:
         interval, by_epoch, ignore_last: See `LoggerHook`.

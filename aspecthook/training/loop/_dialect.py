@@ -157,10 +157,9 @@ class HookList:
 
     def remove(self, hook: object) -> None:
         """Remove the methods of a hook from the stages, and the hook from the list."""
-        for one in self._all:
-            if one.hook is hook:
-                self._all.remove(one)
-                for handle in one.handles:
+        for place in reversed(range(len(self._all))):  # by place, since hooks may be equal
+            if self._all[place].hook is hook:
+                for handle in self._all.pop(place).handles:
                     handle.remove()
                 return
         names = ", ".join(type(one.hook).__name__ for one in self) or "none"

@@ -25,8 +25,8 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        # The signal that was noted first; and the one by which all ranks have agreed to end. One that comes to a rank
-        # after they have agreed is for the next time: the others would wait for that rank forever.
+        # The signal that was noted first, and the one for which all ranks have agreed to end. A signal that comes to a
+        # rank after they have agreed to go on waits for the next time: the others would wait for that rank forever.
         self.noted: BaseException | None = None
         self.came: BaseException | None = None
         self.patience: int = 1

@@ -263,7 +263,7 @@ class Runner:
 
     @contextmanager
     def _evaluating(self, mode: str, loader: object) -> Generator[None]:
-        """Be in another mode, with data for it; afterwards, the run and each module of its model are as before."""
+        """Switch to another mode, with data for it; afterwards, the run and each module of its model are as before."""
         check_loader(loader, f"the data for {mode}")
         kept = {name: getattr(self, name) for name in _KEPT}
         modes = modes_of(self.model)
@@ -712,16 +712,18 @@ class Runner:
             # The other ranks may be elsewhere, and a checkpoint needs all of them.
             self.logger.error("interrupted within iteration %d, so the run could not be saved", self.iter + 1)
             return
+        is_exact = self.interrupts.first in (None, error)
         try:
             path = self.save_checkpoint(own_path(folder, _INTERRUPTED))
             self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
-            return
-        finally:  # a third signal may have ended the hooks after the save
-            if self.interrupts.first not in (None, error) and (folder / _INTERRUPTED).exists():
-                what = "a second signal ended the next stage at once, so resuming from that file is not exact"
-                self.logger.warning(what)
+            is_exact = True  # a file that is there is that of an earlier interruption
+        finally:  # also if a third signal ends the hooks after the save
+            if not is_exact and (folder / _INTERRUPTED).exists():
+                self.logger.warning(
+                    "a second signal ended the next stage at once, so resuming from that file is not exact"
+                )
 
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""
