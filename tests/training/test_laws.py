@@ -101,6 +101,7 @@ def fitted(folder: Path, left: Ends, accumulate: int) -> Any:
 )
 @example([(1, ("train_iter", "post", 100), "fails")], 1)
 @example([(4, ("train_epoch", "post", 100), "fails")], 2)
+@example([(12, ("train_iter", "pre", 0), "fails")], 1)
 def test_a_run_that_has_ended_early_and_is_fitted_again_ends_as_the_whole_run(
     tmp_path_factory: pytest.TempPathFactory, ends: Ends, accumulate: int
 ) -> None:

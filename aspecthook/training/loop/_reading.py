@@ -69,7 +69,7 @@ class Reading:
         epoch, start = progress.epoch, progress.inner_iter
         saved: Mapping[str, Any] | None = self.saved
         self.saved = None
-        if saved is None and start and loader is self._loader and epoch == self._epoch:  # the run goes on
+        if saved is None and loader is self._loader and epoch == self._epoch:  # the run goes on, or anew
             if self._pass is not None and getgeneratorstate(self._pass) == GEN_SUSPENDED and start == self._read:
                 return self._pass
             saved = self.state_of(loader, progress)
