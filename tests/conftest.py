@@ -1,6 +1,8 @@
 """Profiles of Hypothesis, by HYPOTHESIS_PROFILE, and which tests `make test` leaves to `make test-all`.
 
 The profiles: `dev` unless one is given, `brief` on other Pythons, `full` in CI for laws and removal, `deep` for a hunt.
+The first two draw the same examples in each run, so that a failure comes from the change that is tested, and comes again;
+the others draw new ones.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
-settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("brief", parent=settings.get_profile("dev"), max_examples=25)
-settings.register_profile("full", parent=settings.get_profile("dev"), max_examples=200)
-settings.register_profile("deep", parent=settings.get_profile("dev"), max_examples=5000)
+slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dev", parent=slow, max_examples=50, derandomize=True)
+settings.register_profile("brief", parent=slow, max_examples=25, derandomize=True)
+settings.register_profile("full", parent=slow, max_examples=200)
+settings.register_profile("deep", parent=slow, max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 # Folders of tests that take long and seldom fail: other libraries beside ours, and the pages of the documentation.
