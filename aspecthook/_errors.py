@@ -181,6 +181,8 @@ class WeaveWarning(RuntimeWarning):
 class HookWarning(RuntimeWarning):
     """A hook probably does not do what you meant; the message says what to write instead.
 
+    `aspecthook.record` warns so too, of a sink that has failed and gets no more calls.
+
     Example:
         >>> import warnings
         >>> @hookable

@@ -13,26 +13,15 @@ from aspecthook._lazy import load_lazily
 if TYPE_CHECKING:
     from ._calls import RecordedCall, RecordedError
     from ._reading import RecordingError, read
-    from ._recorder import RecordWarning
     from ._tape import Sink, Tape, record
 
-__all__ = [
-    "RecordWarning",
-    "RecordedCall",
-    "RecordedError",
-    "RecordingError",
-    "Sink",
-    "Tape",
-    "read",
-    "record",
-]
+__all__ = ["RecordedCall", "RecordedError", "RecordingError", "Sink", "Tape", "read", "record"]
 
 load_lazily(
     __name__,
     {
         "_calls": "RecordedCall RecordedError",
         "_reading": "RecordingError read",
-        "_recorder": "RecordWarning",
         "_tape": "Sink Tape record",
     },
 )

@@ -177,11 +177,8 @@ def _begin(recorder: Recorder, function: Function, _: str, keep: bool) -> Callab
 def _end(recorder: Recorder, function: Function, _: str, keep: bool) -> Callable[..., None]:
     here, clock, read = recorder.here, CLOCK[0], recorder.read_now
 
-    def kept(result: object, exc: BaseException | None) -> None:
-        here.note(("end", function, clock(), exc, result))
-
-    def timed(exc: BaseException | None) -> None:
-        here.note(("end", function, clock(), exc, None))
+    def end(result: object, exc: BaseException | None) -> None:
+        here.note(("end", function, clock(), exc, result if keep else None))
 
     def live(result: object, exc: BaseException | None) -> None:
         now, counting = clock(), here.counting
@@ -197,9 +194,7 @@ def _end(recorder: Recorder, function: Function, _: str, keep: bool) -> Callable
         except RecursionError:  # as for the begin; what was to be counted is so when the call around it ends
             pass
 
-    if recorder.live:
-        return live
-    return kept if keep else timed
+    return live if recorder.live else end
 
 
 # What makes the hook of each kind: for a plain function, and for one that runs in turns.

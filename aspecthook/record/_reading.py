@@ -128,21 +128,17 @@ _Found = dict[_Key, tuple[RecordedCall, _Key | None]]
 
 def _tree(found: _Found, first: float) -> list[RecordedCall]:
     """Return all calls, each below its parent; times are from when the first process began to record."""
-    for (_, started, _), (call, parent) in found.items():
+    for (_, started, _), (call, _) in found.items():
         call.shift(started - first)
-        if parent in found:
+    calls: dict[RecordedCall, None] = {}
+    for call, parent in sorted(found.values(), key=lambda row: (row[0].begin, row[0].number)):
+        # What says that it is inside a later call, or inside itself, is taken for an outermost one.
+        if parent in found and found[parent][0] in calls:
             call.parent = found[parent][0]
-    calls = sorted([row[0] for row in found.values()], key=lambda call: call.begin)
-    for number, call in enumerate(calls, 1):  # a tape is saved with one header for each process
-        call.number = number
-        if call.parent is not None:
             call.parent.add_child(call)
-    reached = [call for call in calls if call.parent is None]
-    for call in reached:
-        reached.extend(call.children)
-    if len(reached) < len(calls):  # who walks from a call to the outermost one would never arrive
-        raise RecordingError("the recording has calls that are inside themselves; record anew")
-    return calls
+        calls[call] = None
+        call.number = len(calls)  # a tape is saved with one header for each process
+    return [*calls]
 
 
 def _read(path: Path, found: _Found, headers: dict[int, dict[str, Any]]) -> Iterator[float]:

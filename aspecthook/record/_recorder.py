@@ -25,7 +25,7 @@ from operator import attrgetter
 from time import perf_counter, time
 
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._errors import WarningsTo, listener, warn
+from aspecthook._errors import HookWarning, WarningsTo, listener, warn
 from aspecthook._hints import Any, TypeAlias, final
 from aspecthook._values import Redaction
 from aspecthook._watching import UNWATCHED, current
@@ -54,24 +54,6 @@ Note: TypeAlias = tuple[str, Any, float, Any, Any]
 
 # What takes the notes of a thread in which a sink, or a `repr` for it, runs: what they call is not recorded.
 IGNORED: Callable[[Note], None] = deque[Any](maxlen=0).extend
-
-
-class RecordWarning(UserWarning):
-    """A sink has failed, and gets no more calls. The program continues.
-
-    Example:
-        >>> import shlex, types, warnings
-        >>> from aspecthook.record import record
-        >>> full = types.SimpleNamespace(write=lambda call: 1 / 0, close=lambda: None)
-        >>> with warnings.catch_warnings(record=True, action="always") as caught:
-        ...     with record("shlex:quote", to=full):
-        ...         word = shlex.quote("my file")
-        >>> [warning.category.__name__ for warning in caught]
-        ['RecordWarning']
-    """
-
-
-RecordWarning.__module__ = "aspecthook.record"  # where users import it, and what filters name
 
 
 @final
@@ -372,8 +354,8 @@ class Recorder:
         """Warn; where warnings are errors, which must not reach the program, log."""
         try:
             with WarningsTo(self._listener):
-                warn(message, RecordWarning)
-        except RecordWarning:
+                warn(message)
+        except HookWarning:
             import logging
 
             logging.getLogger("aspecthook").warning(message)
