@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from math import inf
 from operator import attrgetter
+from os import SEEK_END
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, final
@@ -16,9 +17,8 @@ from aspecthook.record._calls import Function, RecordedCall
 from aspecthook.record._reading import call_of
 from aspecthook.record._tape import line_of
 
-# A call whose parent has not ended is shown without it after so long, or when so many are held.
+# A call whose parent has not ended is shown without it after so many seconds.
 _PATIENCE = 0.5
-_MOST_HELD = 10_000
 
 
 class Line(NamedTuple):
@@ -34,7 +34,7 @@ class LiveTree:
     """Reads the recordings in a folder, and returns what is new as lines of a tree.
 
     A call is written when it ends, so those inside it come first. They are held until it ends too, and then shown below
-    it; or, if it takes longer or they are too many, by themselves, and the call itself when it has ended.
+    it; or, if it takes longer, by themselves, and the call itself when it has ended.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,18 +62,16 @@ class _File:
         self._functions: dict[int, Function] = {}
         # What is held, by the number of the call around it: since when, and the calls.
         self._held: dict[int, tuple[float, list[RecordedCall]]] = {}
-        self._count = 0
 
     def read(self, path: Path, *, final: bool) -> Iterator[Line]:
         with open(path, "rb") as file:
+            end = file.seek(0, SEEK_END)  # what the program writes meanwhile is read the next time: it may be faster
             file.seek(self._offset)
             for line in file:
-                if not line.endswith(b"\n"):
+                if self._offset >= end or not line.endswith(b"\n"):
                     break
                 self._offset += len(line)
                 yield from self._take(json.loads(line))
-                if self._count > _MOST_HELD:
-                    yield from self._let_go(inf)
         yield from self._let_go(inf if final else monotonic() - _PATIENCE)
 
     def _take(self, entry: dict[str, Any]) -> Iterator[Line]:
@@ -84,7 +82,6 @@ class _File:
         elif "call" in entry:
             call, _ = call_of(entry, self._functions[entry["of"]], self.process)
             call.children = self._held.pop(call.number, (0, ()))[1]
-            self._count += 1
             parent = entry["parent"]
             if isinstance(parent, int):
                 self._held.setdefault(parent, (monotonic(), []))[1].append(call)
@@ -101,6 +98,5 @@ class _File:
         waiting = [(depth, call)]
         while waiting:
             depth, call = waiting.pop()
-            self._count -= 1
             yield Line(depth, line_of(call), call.exc is not None)
             waiting += [(depth + 1, one) for one in sorted(call.children, key=attrgetter("begin"), reverse=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import final
 
@@ -33,16 +34,15 @@ class View:
         self._folder = folder
         self._tree = LiveTree(folder)
         self._most = self._left = most or -1  # below zero: no more lines are shown
-        self._open = True
 
     def look(self, *, final: bool = False) -> None:
         """Show what is new."""
-        if self._left < 0 or not self._open:
+        if self._left < 0:
             return
         for line in self._tree.read(final=final):
             self._left -= 1
             if self._left < 0:
-                self._say(_COUNTED)
+                _say(_COUNTED)
                 return
             text = "  " * line.depth + line.text
             if sys.stderr.isatty():
@@ -51,7 +51,7 @@ class View:
                 name, mark, rest = text.partition("(")
                 colour = "red" if line.failed else None
                 text = click.style(name, bold=True, fg=colour) + click.style(mark + rest, fg=colour)
-            self._say(text)
+            _say(text)
 
     def report(self, targets: Iterable[str], outputs: Iterable[Path]) -> None:
         """Show the rest of the tree and the table, and save the calls.
@@ -64,28 +64,25 @@ class View:
         table = summary(self._folder)
         total = sum([row.calls for row in table])
         if self._left >= 0 and total > self._most - self._left:
-            self._say(_COUNTED)
+            _say(_COUNTED)
         texts = [path.read_text(encoding="utf-8") for path in self._folder.glob("*.notes")]
         notes = sorted({line for text in texts for line in text.splitlines()})
         if table:
-            self._say(f"\n{table}")
+            _say(f"\n{table}")
         elif not notes:
             notes = [
                 f"no call of {', '.join(targets)}; 'aspecthook match --all' shows what a pointcut leaves out; "
                 f"calls that a module makes while it is imported are not recorded"
             ]
         for why in notes:
-            self._say(f"aspecthook: {why}")
+            _say(f"aspecthook: {why}")
 
         for path in outputs:
             cut = path.suffix == ".html" and total > _MOST_ON_PAGE
             save(lines_of(self._folder, _MOST_ON_PAGE if cut else None), path)
-            self._say(f"written: {path}" + (f", the last {_MOST_ON_PAGE:,} of {total:,} calls" if cut else ""))
+            _say(f"written: {path}" + (f", the last {_MOST_ON_PAGE:,} of {total:,} calls" if cut else ""))
 
-    def _say(self, text: str) -> None:
-        if not self._open:
-            return
-        try:
-            print(text, file=sys.stderr, flush=True)
-        except OSError:  # the terminal is gone; the program may go on
-            self._open = False
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # the terminal is gone; the program may go on
+        print(text, file=sys.stderr, flush=True)
