@@ -134,12 +134,11 @@ def _names(key: object) -> tuple[str, ...]:
 def _key_of(site: Site, names: tuple[str, ...] | None) -> Callable[[tuple[Any, ...], dict[str, Any]], Hashable]:
     """Return what makes the key of a call: its arguments by name, however they are passed, or those that are named."""
     offered = site.offers()
-    for name in names or ():
-        if name not in offered:
-            raise HookOptionError(
-                f"{site.label}: cached has key={name!r}, and there is no such argument: {', '.join(offered)}"
-                f"{nearest(name, list(offered))}"
-            )
+    for name in [name for name in names or () if name not in offered]:
+        raise HookOptionError(
+            f"{site.label}: cached has key={name!r}, and there is no such argument: {', '.join(offered)}"
+            f"{nearest(name, list(offered))}"
+        )
     signature = site.signature
 
     def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
@@ -147,7 +146,9 @@ def _key_of(site: Site, names: tuple[str, ...] | None) -> Callable[[tuple[Any, .
         if signature.varkw is not None:  # a dict is no part of a key
             values[signature.varkw] = tuple(sorted(cast("dict[str, Any]", values[signature.varkw]).items()))
         arguments = site.arguments(tuple(values))
-        key = {name: arguments.get(name) for name in (arguments if names is None else names)}
+        # All, where a wrapper is called with what does not fit the parameters that it shows.
+        chosen = names if names is not None and arguments.keys() >= {*names} else arguments
+        key = {name: arguments[name] for name in chosen}
         for name, value in key.items():
             try:
                 hash(value)

@@ -136,8 +136,10 @@ def _modules(model: Module, names: Names | None, word: str) -> list[Spot]:
 
 
 def _module_alone(module: Module, word: str) -> Spot:
-    """Return the spot of a module that is given without its parent."""
-    return _module(module, "", word, bypassed=type(module).__name__ in _BYPASSED)
+    """Return the spot of a module without its parent, which may be an encoder layer that computes these itself."""
+    nn = loaded_torch().nn
+    may_be_bypassed = isinstance(module, (nn.Linear, nn.LayerNorm, nn.Dropout, nn.MultiheadAttention))
+    return _module(module, "", word, bypassed=may_be_bypassed)
 
 
 def _module(module: Module, name: str, word: str, *, bypassed: bool) -> Spot:
@@ -161,10 +163,6 @@ def _refuse_never_called(module: Module, name: str) -> None:
         why = "its MultiheadAttention uses its weights and never calls it; weave the MultiheadAttention"
     if why:
         raise WeaveError(f"{label_of(name, module)} cannot be woven: {why}")
-
-
-# The modules that a TransformerEncoderLayer may compute without calling them.
-_BYPASSED = ("Linear", "LayerNorm", "Dropout", "MultiheadAttention")
 
 
 def _inside_encoders(model: Module) -> set[int]:

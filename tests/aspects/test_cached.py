@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import wraps
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -70,6 +72,29 @@ def test_the_key_is_made_of_the_arguments_that_are_named_however_they_are_passed
     assert found == ["EUR", "USD"]
     with weave(rate, aspect=cached(key=())):
         assert [rate("GBP"), rate("USD")] == ["GBP", "GBP"]
+
+
+def test_the_key_of_a_wrapper_is_made_of_the_arguments_that_it_shows_or_of_those_that_it_takes_itself() -> None:
+    def rate(client: object, currency: str) -> str:
+        return currency
+
+    @wraps(rate)
+    def passing(*args: Any, **kwargs: Any) -> Any:
+        return args or kwargs
+
+    @wraps(rate)
+    def with_client(currency: str) -> str:
+        return rate(object(), currency)
+
+    with weave(passing, aspect=cached(key="currency")):
+        assert passing(1, "EUR") == passing(2, "EUR") == passing(3, currency="EUR") == (1, "EUR")
+        assert passing(1, "USD") == (1, "USD")
+        assert passing("a call", "that", "fails") == ("a call", "that", "fails")
+        assert passing("another", "that", "fails") == ("another", "that", "fails")
+    with weave(with_client, aspect=cached(key="currency")):
+        assert [with_client("EUR"), with_client("USD")] == ["EUR", "USD"]
+    with pytest.raises(HookOptionError, match="no such argument: currency"):
+        weave(with_client, aspect=cached(key="client"))
 
 
 def test_an_argument_that_cannot_be_a_key_is_named() -> None:

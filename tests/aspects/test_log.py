@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,26 @@ def test_a_failed_call_is_an_error_with_the_traceback_of_the_function(logger: Lo
     assert record.levelname == "CRITICAL"
     assert "password='secret', more={}) raised PermissionError('secret is wrong') in " in record.getMessage()
     assert text.count("File ") == 1 and text.endswith("PermissionError: secret is wrong")
+
+
+def test_a_generator_that_is_left_early_has_not_failed(logger: Logged) -> None:
+    def lines() -> Generator[int]:
+        yield from (1, 2)
+
+    async def alines() -> AsyncGenerator[int]:
+        for line in (1, 2):
+            yield line
+
+    async def leave(items: AsyncGenerator[int]) -> None:
+        await anext(items)
+        await items.aclose()
+
+    with weave(lines, aspect=log(logger)), weave(alines, aspect=log(logger)):
+        items = lines()
+        next(items)
+        items.close()
+        run(leave(alines()))
+    assert [record.levelname for record in logger.kept.records] == ["INFO", "INFO"]
 
 
 def test_an_entry_names_the_line_of_the_caller_for_every_kind_of_function(logger: Logged) -> None:

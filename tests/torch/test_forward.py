@@ -135,17 +135,23 @@ def test_a_module_whose_class_changes_keeps_its_hooks() -> None:
 
 
 def test_a_transformer_layer_calls_what_is_woven_in_it() -> None:
-    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    class Doubled(nn.Linear):
+        pass
+
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    layer.linear2 = Doubled(16, 8)
+    layer.eval()
     before, x = state(layer), torch.randn(2, 3, 8)
     seen: list[str] = []
     with torch.no_grad():
         plain = layer(x)
         with weave(layer, "linear1", post=lambda name: seen.append(name)):
             assert torch.allclose(layer(x), plain, atol=1e-5)
-        with weave(layer.self_attn, post=lambda module: seen.append(type(module).__name__)):
-            layer(x)
+        for module in (layer.self_attn, layer.linear2):  # each alone; the layer does not know that it is woven
+            with weave(module, post=lambda module: seen.append(type(module).__name__)):
+                layer(x)
         layer(x)
-    assert seen == ["linear1", "MultiheadAttention"] and untouched(layer, before)
+    assert seen == ["linear1", "MultiheadAttention", "Doubled"] and untouched(layer, before)
 
 
 def test_hooks_come_and_go_in_many_threads_while_the_module_is_called() -> None:

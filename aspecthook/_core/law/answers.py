@@ -136,7 +136,7 @@ def _replace_extra(site: Site, kind: Kind, function: object, name: str, value: o
     """
     signature, shown = site.signature, site.shown()
     place, problem = signature.index.get(name), ""
-    if shown is not None and name in shown:
+    if shown is not None and name in shown.names:
         if not shown.replace(name, value, revised):
             problem = f"replaces the argument {name!r}, which this call has no place for; "
             problem += "replace `args` or `kwargs` as a whole"

@@ -201,9 +201,9 @@ def _find(name: str, has_default: bool, asker: Asker, *, alone: bool) -> int | s
     if place is not None and place < site.signature.regular:
         return place
     shown = site.shown()
-    if place is not None and (shown is None or name not in shown):
+    if place is not None and (shown is None or name not in shown.names):
         return place
-    if shown is not None and name in shown:
+    if shown is not None and name in shown.names:
         return shown.find(name, needed=not has_default)
     path = site.provides.get(name)
     if path is not None:
@@ -249,7 +249,7 @@ def _unavailable(name: str, asker: Asker) -> str:
     )
     if word == "around" and name in _INSIDE:
         message += _INSIDE[name]
-    if name in asker.site.signature.index or name in (asker.site.shown() or ()):
+    if name in asker.site.signature.index or name in asker.site.offers():
         message += f"; the argument of that name is call.arguments[{name!r}]"
     return message
 

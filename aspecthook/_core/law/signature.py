@@ -222,9 +222,6 @@ class Shown:
         by_place = [one.name for one in parameters if one.kind <= one.VAR_POSITIONAL]
         self._places = {name: place for place, name in enumerate(by_place)}
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._signature.parameters
-
     def find(self, name: str, *, needed: bool) -> int | Sought:
         """Return where calls have the argument of a parameter: a place among the wrapper's own, or where to look."""
         own, place = self._own, self._places.get(name) if name in self.ordinary else None
@@ -264,7 +261,7 @@ class Shown:
     def _passed(self, kwargs: Mapping[str, object]) -> dict[str, Any]:
         """Return the keyword arguments without those of parameters that the wrapper hides, as beartype does."""
         hidden = self._own.names[self._own.positional : self._own.regular]
-        return {name: value for name, value in kwargs.items() if name not in hidden or name in self}
+        return {name: value for name, value in kwargs.items() if name not in hidden or name in self.names}
 
     def replace(self, name: str, value: Any, revised: list[Any]) -> bool:
         """Replace an argument in `revised`, or add it; return whether there is a place for it.
@@ -314,7 +311,9 @@ def shown_by(
     original: object,
     read: Callable[[Callable[..., object]], inspect.Signature | None],
 ) -> Shown | None:
-    """Return the parameters that a function shows; None if they are those of its code.
+    """Return the parameters that a function shows; None if they are those of its code, or cannot be what calls pass.
+
+    A wrapper that takes a shown parameter at another place passes the others itself, as one that adds a client does.
 
     Args:
         function: The function; None: it is gone.
@@ -331,4 +330,5 @@ def shown_by(
     shown = Shown(signature, own)
     ordinary = own.names[: own.regular]
     new = [name for name in shown.names if name not in (ordinary if name in shown.ordinary else own.names)]
-    return shown if new else None
+    is_moved = any(shown._places.get(name, place) != place for place, name in enumerate(ordinary[: own.positional]))
+    return shown if new and not is_moved else None

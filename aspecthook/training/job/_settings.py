@@ -92,7 +92,7 @@ def _section(name: str, old: Settings, new: Value, who: str) -> Value:
         raise ConfigError(f"{who}: [{name}] is {described(new)}; give a table, such as {name}.key = ...")
     if name == "run":
         check_keys(old, new, f"{who}: [run]")
-    kind = "policy" if name == "lr" else "type"
+    kind = "policy" if name in ("lr", "momentum") else "type"
     # Another class may not take the options of the old one. The data are read alike, whatever their type.
     has_other_options = name != "data" and new.get(kind, old.get(kind)) != old.get(kind)
     return new if has_other_options else old | new

@@ -56,6 +56,8 @@ def test_options_of_another_type_are_dropped_when_the_type_changes() -> None:
     assert load_settings(changes=["lr.policy=cosine"])["lr"]["min_lr"] == 0.0, "it is cosine already"
     changed = load_settings(changes=["optimizer.type=AdamW", "optimizer.lr=0.1"])
     assert changed["optimizer"] == {"type": "AdamW", "lr": 0.1}
+    momentum = load_settings(changes=["momentum.policy=cyclic", "momentum.cyclic_times=2", "momentum.policy=step"])
+    assert momentum["momentum"] == {"policy": "step"}
     assert load_settings(changes=["lr=false", "lr=true"])["lr"] == {}
 
 
