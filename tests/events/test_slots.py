@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from aspecthook import events, hooks
@@ -116,15 +117,12 @@ class SlotMachine(RuleBasedStateMachine):
         self.event: Any = wired(
             "report", lambda event: [AttributeSlot(self.module, "report", event, key=0)], first=True
         )(lambda what: None)
-        self.handles: list[Any] = []
+        self.handles: list[tuple[Any, object]] = []  # each with what it answers
         self.pauses: list[ExitStack] = []
         self.theirs: list[tuple[Any, Any]] = []
 
     def report(self, what: object) -> None:
         self.reported += 1
-
-    def listen(self) -> None:
-        self.told += 1
 
     @property
     def acting(self) -> bool:
@@ -143,10 +141,14 @@ class SlotMachine(RuleBasedStateMachine):
         if not self.acting:
             assert not isinstance(self.module.report, Link)
 
-    @rule()
-    def subscribe(self) -> None:
+    @rule(answer=st.sampled_from([None, None, False, "handled"]))
+    def subscribe(self, answer: object) -> None:
+        def listen() -> object:
+            self.told += 1
+            return answer
+
         began = not self.acting
-        self.handles.append(hooks(self.event).add("on", self.listen, again=True))
+        self.handles.append((hooks(self.event).add("on", listen), answer))
         if began and self.acting:
             assert isinstance(self.module.report, Link)
         self.settled()
@@ -154,7 +156,7 @@ class SlotMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.handles)
     @rule()
     def unsubscribe(self) -> None:
-        self.handles.pop().remove()
+        self.handles.pop()[0].remove()
         self.settled()
 
     @rule()
@@ -195,8 +197,10 @@ class SlotMachine(RuleBasedStateMachine):
         reachable = any(isinstance(one, Link) for one in self.walk())
         told, reported = self.told, self.reported
         self.module.report(object())
-        assert self.reported == reported + 1
-        assert self.told == told + (len(self.handles) if self.acting and reachable else 0)
+        answers = [answer for _, answer in self.handles] if self.acting and reachable else []
+        handled = [place for place, answer in enumerate(answers, 1) if answer is not None]
+        assert self.told == told + (handled[0] if handled else len(answers))
+        assert self.reported == reported + (not handled)
 
     @invariant()
     def it_is_displaced_exactly_while_ours_is_not_there(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import HookTypeError, PluginError
+from aspecthook import HookSignatureError, HookTypeError, PluginError
 from aspecthook.plugins import Plugins
 from tests.plugins.shop import BROKEN, GROUP, LOYALTY, Install, Seller, message, unchanged
 
@@ -103,6 +103,16 @@ def test_an_entry_point_that_does_not_fit_is_named_and_none_is_registered(plugin
         assert f"Shop: plugin {name!r} has no marked methods" in str(caught.value)
         assert caught.value.__notes__ == [f"Shop: while registering entry point {name} = {value} of wreck 1.2"]
         assert len(plugins) == 0
+
+
+def test_an_entry_point_whose_hook_asks_for_what_there_is_not_is_named_and_none_is_registered(
+    plugins: Plugins, install: Install
+) -> None:
+    install("good", {"a": "plugged_a:Loyalty"}, {"plugged_a": LOYALTY})
+    install("wreck", {"b": "plugged_b"}, {"plugged_b": LOYALTY.replace("(item)", "(items)")})
+    with unchanged(), pytest.raises(HookSignatureError, match="asks for 'items'"):
+        plugins.load_entry_points(GROUP)
+    assert len(plugins) == 0
 
 
 def test_a_group_without_a_name_is_refused(plugins: Plugins) -> None:

@@ -225,12 +225,12 @@ class Importing(RuleBasedStateMachine):
     def teardown(self) -> None:
         for weaving in [*self.hearing, *(weaving for weaving, _ in self.weavings)]:
             weaving.remove()
-        left = [finder for finder in sys.meta_path if finder not in self.theirs]
+        left = list(map(id, sys.meta_path))
         sys.meta_path = self.meta_path
         sys.meta_path[:] = self.finders
         for name in SHELF:
             sys.modules.pop(name, None)
-        assert (left, vars(importlib.reload)) == ([], {})
+        assert (left, vars(importlib.reload)) == (list(map(id, self.theirs)), {})
 
 
 TestImporting = pytest.mark.filterwarnings("ignore::ImportWarning")(Importing.TestCase)

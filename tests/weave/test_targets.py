@@ -194,6 +194,7 @@ CASES = [
     named("Cart.__class_getitem__", lambda s: s.Cart[2]),
     kept("Parent.__init_subclass__", lambda s: type("Child", (s.Parent,), {}).__name__, "Child", woven="Child"),
     kept("Made.__new__", lambda s: s.Made(2).n, 2, answer=types.SimpleNamespace(n="woven")),
+    Case("Made.__init__", lambda s: s.Made(2).n, 2, woven=2, kind="none"),  # that of object
     # Inherited: on the named class alone
     named("Cart.total", lambda s: (s.Cart().total(2), s.Base().total(2)), (6, 6), woven=("woven", 6), itself=None),
     named("Cart.build", lambda s: (s.Cart.build(2), s.Base.build(2)), (6, 6), woven=("woven", 6)),
