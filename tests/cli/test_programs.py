@@ -491,8 +491,9 @@ every = 2
     ("text", "said"),
     [
         ("[[weave]", "is not valid TOML"),
-        ("", "nothing is to be woven"),
-        ("[weave]\ntarget = 'app:f'", "[weave] is one table; write [[weave]], in double brackets, for each target"),
+        ("", "has no table [[weave]]; add one, in double brackets"),
+        ("weave = [1]", "number 1 is an int; write a table, [[weave]]"),
+        ("[weave]\ntarget = 'app:f'", "has no table [[weave]]; add one, in double brackets"),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'retry'\narguments = { attemps = 5 }", "unexpected keyword argument"),
         ("weaves = 1", "has 'weaves'; did you mean 'weave'?"),
         ("[[weave]]\naspect = 'retry'", 'has no target; name one: target = "module:name"'),
@@ -507,7 +508,7 @@ every = 2
         ("[[weave]]\ntarget = 'app:f'\naspect = 'nomod:f'", "there is no module 'nomod' for the type 'nomod:f'\n"),
         (
             "[[weave]]\ntarget = 'app:f'\naspect = 'builtins:dict'",
-            "which is no aspect; it needs methods marked",
+            "the aspect {} has no marked methods",
         ),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'math:floor'\narguments = { x = 1 }", "does not take these arguments"),
         ("[[weave]]\ntarget = 'os:no'\npre = 'builtins:print'", "has no 'no'"),
