@@ -63,7 +63,7 @@ class Resumable(DataLoader):
                 f"{'a stream' if isinstance(loader.dataset, data.IterableDataset) else what}; give the loader "
                 "batch_size and shuffle alone, since ranks share the samples without a sampler, or leave Resumable out"
             )
-        ranks = {"rank": rank, "world_size": world_size}
+        ranks: dict[str, Any] = {"rank": rank, "world_size": world_size}
         super().__init__(loader.dataset, loader.batch_size, shuffle, seed, loader.drop_last, **ranks)
         self._jobs: list[tuple[int, list[int]]] = []  # for each batch a seed, and the numbers of its samples
         self._generator = torch.Generator()
