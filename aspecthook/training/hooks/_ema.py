@@ -142,6 +142,8 @@ class EMAHook(Hook):
         elif not self._was_in_model:
             self._put_back(runner)
 
+    exception_epoch = after_epoch  # what has called a validation may catch its error, and the run goes on
+
     def _put_in(self, runner: Runner) -> None:
         """Put the average into the model, if there is one, and keep the trained parameters."""
         if self._average is not None and self._trained is None:

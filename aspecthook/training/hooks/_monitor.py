@@ -177,8 +177,10 @@ class EarlyStoppingHook(Hook):
         runner.request_stop()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best_score": self.best_score, "wait_count": self.wait_count}
+        return {"monitor": self.monitor, "best_score": self.best_score, "wait_count": self.wait_count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        best, self.wait_count = state["best_score"], int(state["wait_count"])
-        self.best_score = None if best is None else float(best)
+        """Restore the state, unless it is about another score."""
+        if state["monitor"] == self.monitor:
+            best, self.wait_count = state["best_score"], int(state["wait_count"])
+            self.best_score = None if best is None else float(best)

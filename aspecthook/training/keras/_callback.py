@@ -242,8 +242,8 @@ class Callback:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state."""
-        for name in self._kept or ():
+        """Restore the state, unless it is that of a callback which watches another number."""
+        for name in (self._kept or ()) if state.get("monitor") == getattr(self, "monitor", None) else ():
             setattr(self, name, map_leaves(lambda item: item, state[name]))
 
     # On a run

@@ -143,7 +143,7 @@ class KerasLifecycle(Hook):
             return {}
         # Other hooks may have added numbers since the validation.
         val = {} if self.epoch.val is None else {**self.epoch.val, **of_mode("val", self.model.runner.logs)}
-        return dict(sorted(broadcast({**self.epoch.train.now(), **val}).items()))
+        return dict(sorted(broadcast({**self.epoch.train.now(), **values_of(val)}).items()))
 
     def end_epoch(self, callback: object) -> None:
         """Call a callback's `on_epoch_end`, once for each epoch."""
@@ -186,7 +186,7 @@ class KerasLifecycle(Hook):
             "epoch": {
                 "number": epoch.number,
                 "train": {name: list(total) for name, total in epoch.train.totals.items()},
-                "val": None if epoch.val is None else dict(epoch.val),
+                "val": epoch.val and values_of(epoch.val),
                 "phase": epoch.phase,
                 # What a callback has put into the logs may be anything.
                 "logs": epoch.logs and values_of(epoch.logs),

@@ -125,7 +125,7 @@ class EarlyStopping(MonitorCallback):
         aspecthook.HookOptionError: EarlyStopping(mode='maximum'): give 'min', 'max' or 'auto'; did you mean 'max'?
     """
 
-    _kept = ("wait", "stopped_epoch", "best", "best_epoch", "best_weights")
+    _kept = ("monitor", "wait", "stopped_epoch", "best", "best_epoch", "best_weights")
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class ReduceLROnPlateau(MonitorCallback):
         aspecthook.HookOptionError: ReduceLROnPlateau: factor=2.0; give a number below 1
     """
 
-    _kept = ("best", "wait", "cooldown_counter")
+    _kept = ("monitor", "best", "wait", "cooldown_counter")
 
     def __init__(
         self,
@@ -295,7 +295,7 @@ class ModelCheckpoint(MonitorCallback):
         aspecthook.HookTypeError: ModelCheckpoint: save_freq='batch' is not a whole number
     """
 
-    _kept = ("best", "_epoch", "_since", "_last")
+    _kept = ("monitor", "best", "_epoch", "_since", "_last")
     _epoch = 0
     _since = 0  # batches since the last save, across epochs
     _last = -1  # the batch before

@@ -305,3 +305,17 @@ def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], error: typ
     with pytest.raises(error, match=text) as caught:
         EMAHook(**options)
     assert "EMAHook" in str(caught.value)
+
+
+@kinds
+def test_a_validation_that_fails_inside_an_epoch_leaves_the_trained_parameters(options: Any) -> None:
+    runners = [run_of("numpy", max_epochs=2, hooks=[EMAHook(**options)]) for _ in range(2)]
+
+    def validate() -> None:
+        with pytest.raises(ZeroDivisionError):
+            runners[0].validate(1 / number for number in (0,))
+
+    hooks(runners[0].train_iter).post(validate)
+    for runner in runners:
+        runner.fit(data(3))
+    assert same(state(runners[0]), state(runners[1]))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 from contextlib import nullcontext
+from functools import partial
 from math import inf, nan
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from aspecthook import HookOptionError, hooks
-from aspecthook.training import Hook, Runner, TrainingError
+from aspecthook.training import CheckpointHook, EarlyStoppingHook, Hook, Runner, TrainingError
 from aspecthook.training import keras as k
 from tests.training.keras.test_keras import fitted
 from tests.training.kit import both, data, run_of, same, state
@@ -108,6 +110,28 @@ def test_the_plateau_lowers_the_rate_and_waits(patience: int, cooldown: int, rat
     runner = run_of("numpy", max_epochs=8, hooks=[Constant(val_x=[1.0] * 8), plateau, history])
     runner.fit(data(2), data(1))
     assert history.history["learning_rate"] == rates
+
+
+@pytest.mark.parametrize(
+    "make", [EarlyStoppingHook, k.EarlyStopping, k.ReduceLROnPlateau, partial(k.ModelCheckpoint, "x")]
+)
+def test_what_watches_another_number_does_not_take_the_best_one_of_a_checkpoint(make: Any) -> None:
+    first, same_again, other = make(monitor="accuracy"), make(monitor="accuracy"), make(monitor="loss")
+    name = "best" if hasattr(first, "best") else "best_score"
+    setattr(first, name, 0.5)
+    for one in (same_again, other):
+        one.load_state_dict(first.state_dict())
+    assert [getattr(one, name) for one in (same_again, other)] == [0.5, None]
+
+
+def test_numbers_that_are_arrays_are_numbers_in_the_logs_and_in_checkpoints(tmp_path: Path) -> None:
+    """Every checkpoint failed."""
+    hooks_: list[Any] = [history := k.History(), k.EarlyStopping(), CheckpointHook()]
+    runner = run_of("numpy", max_epochs=1, work_dir=tmp_path, hooks=hooks_)
+    scalar = SimpleNamespace(shape=(), item=lambda: 0.5)  # of a library that checkpoints do not know
+    hooks(runner.val_iter).post(lambda: runner.log(val_auc=scalar))
+    runner.fit(data(1), data(1))
+    assert history.history["val_auc"] == [0.5]
 
 
 def test_mode_auto_asks_the_metrics_and_then_the_name() -> None:
