@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from importlib import import_module
+from pathlib import Path
 
 from aspecthook._errors import AspecthookError
 from aspecthook.training.checkpoint._files import own_path, path_of
@@ -39,12 +40,12 @@ def _train(config: str | None, changes: list[str], resume: str | None, *, overwr
     for name in ("safetensors", "xxhash"):  # now, since they are first used when an epoch has been trained
         import_module(name)
     settings = load_settings(config, changes)
-    folder = path_of("[run]", settings["run"]["work_dir"], "work_dir")
-    if resume is not None and config is None:  # with the settings of the run that is resumed
-        saved = own_path(folder, "config.json")
-        if saved.exists():
+    if resume is not None and config is None:  # with the settings of the run that is resumed, and in its folder
+        place = Path(resume) if resume else path_of("[run]", settings["run"]["work_dir"], "work_dir")
+        if (saved := own_path(place if place.is_dir() else place.parent, "config.json")).exists():
             settings = load_settings(saved, changes, trusted=False)
     outcome = train(settings, resume=resume, overwrite=overwrite)
+    folder = Path(settings["run"]["work_dir"])
     tested = f" ({outcome.checkpoint.name})" if outcome.checkpoint is not None else ""
     print(f"accuracy on {outcome.images} test images: {outcome.accuracy:.2%}{tested}")
     report = folder / "report.html"

@@ -278,7 +278,7 @@ def test_a_received_folder_is_resumed_in_its_own_place_and_a_trusted_config_may_
     folder = received(tmp_path / "run", run={"work_dir": str(tmp_path / "elsewhere")})
     assert load_settings(folder / "config.json", trusted=False)["run"]["work_dir"] == str(folder)
     monkeypatch.chdir(folder)
-    assert aspecthook(["train", "--resume", "--epochs", "2", "--work-dir", "."]) == 0
+    assert aspecthook(["train", "--resume", "epoch_1.safetensors", "--epochs", "2"]) == 0
     assert (folder / "epoch_2.safetensors").exists() and not (tmp_path / "elsewhere").exists()
     hook = {"type": "aspecthook.training:EMAHook"}
     received(folder, hooks=[hook])
