@@ -196,8 +196,8 @@ class KerasLifecycle(Hook):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state."""
-        epoch: Mapping[str, Any] = state["epoch"]
-        self.epoch = Epoch(**{**epoch, "train": Means(epoch["train"])})
+        epoch: dict[str, Any] = {**state["epoch"], "train": Means(state["epoch"]["train"])}
+        self.epoch = Epoch(**epoch)
         self.model.resumed = True
         for name, callback in self._named():
             if name in state["callbacks"]:

@@ -91,7 +91,7 @@ def _training_values(logs: Mapping[str, Any]) -> dict[str, float | str]:
 def rates_of(optimizer: object) -> dict[str, float | str]:
     """Return the learning rate and the momentum of the first parameter group; a momentum of 0 is left out."""
     groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
-    group = groups[0] if groups else {}
+    group: Mapping[str, Any] = groups[0] if groups else {}
     # The first beta of Adam is its momentum.
     lr, momentum = number_of(group.get("lr")), number_of(group.get("momentum", group.get("betas", (None,))[0]))
     found = {"lr": lr, "momentum": momentum or None}
