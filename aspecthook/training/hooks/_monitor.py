@@ -161,10 +161,7 @@ class EarlyStoppingHook(Hook):
     def after_run(self, runner: Runner) -> None:
         """Warn if there was nothing to judge."""
         if not self._watched.found and self.stop_reason is None:
-            runner.logger.warning(
-                "EarlyStoppingHook: there was no validation, so it could not stop the run; give fit(train, held_out), "
-                "or an EvalHook"
-            )
+            runner.logger.warning("EarlyStoppingHook had no validation to judge; give fit(train, val) or an EvalHook")
 
     def _stop_if_waited(self, runner: Runner) -> None:
         if self.wait_count >= self.patience:

@@ -67,7 +67,7 @@ def _parsed(change: str) -> Settings:
     for value in (text, json.dumps(text.strip(), ensure_ascii=False)) if equals else ():
         try:
             return tomllib.loads(f"{key} = {value}")
-        except ValueError:  # not TOML; as a string in quotes it is
+        except (ValueError, RecursionError):  # not TOML; as a string in quotes it is
             continue
     raise ConfigError(f"--set {brief(change)}: give section.key=value, such as lr.policy=cosine")
 

@@ -247,7 +247,7 @@ def stopped(hook: EarlyStoppingHook, scores: list[float]) -> tuple[int, Runner]:
 
 def test_early_stopping_without_a_validation_warns_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     make(0.5, max_epochs=2, hooks=[EarlyStoppingHook("val_loss")]).fit([1.0])
-    assert "there was no validation, so it could not stop the run; give fit(train, held_out)" in caplog.text
+    assert "EarlyStoppingHook had no validation to judge; give fit(train, val)" in caplog.text
 
 
 @pytest.mark.parametrize("case", REFERENCE["early"])
