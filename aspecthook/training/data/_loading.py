@@ -223,10 +223,6 @@ class DataLoader:
             "world_size": self.world_size,
         }
 
-    def state_after(self, state: Mapping[str, Any], batches: int) -> dict[str, Any]:
-        """Return the state in which the loader is that many batches after a state, in the same epoch."""
-        return {**state, "position": state["position"] + batches}
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Move to an epoch and a position; the next iteration reads no sample before it.
 

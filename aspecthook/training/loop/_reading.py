@@ -58,10 +58,7 @@ class Reading:
             return state
         if place == self._read or epoch != self._epoch:
             return {**state, "own": _packed(loader.state_dict()), "skip": 0}
-        # Inside an iteration, the loader is a batch ahead of the run.
-        read, own = self._begun
-        if hasattr(loader, "state_after"):  # it moves there without reading the samples before
-            return {**state, "own": loader.state_after(own, place - read), "skip": 0}
+        read, own = self._begun  # inside an iteration, the loader is a batch ahead of the run
         return {**state, "own": own, "skip": place - read}
 
     def begin(self, loader: Any, progress: Progress) -> Iterator[Any]:
@@ -87,12 +84,12 @@ class Reading:
         if is_over:
             progress.length = self._read = start
             return iter(())
+        skip: int = start if own is None else saved["skip"]
+        self._read = start - skip
         # What is left of an epoch may be divided into other batches than what was read.
         resizes = start and hasattr(loader, "batches_left")
-        progress.length = start + loader.batches_left() if resizes else length_of(loader)
-        skip: int = start if own is None else saved["skip"]
+        progress.length = self._read + loader.batches_left() if resizes else length_of(loader)
         rest = iter(loader)  # before its state is asked for, since loaders may change it here
-        self._read = start - skip
         self._begun = self._read, _packed(loader.state_dict()) if _has_state(loader) else None
         self._pass = self._counted(rest, progress)
         next(islice(self._pass, skip, skip), None)

@@ -64,12 +64,10 @@ def load_parts(parts: Mapping[str, Part], checkpoint: Mapping[str, Any], hooks: 
 
 def check_identity(checkpoint: object, own: str | None, work_dir: Path | None) -> None:
     """Refuse the checkpoint of another run than that of the folder, or that the runner itself has made, its `own`."""
-    theirs, held = identity_of(checkpoint), identity_in(work_dir)
-    ours = own if held is None else held
-    if theirs is not None and ours not in (None, theirs):
-        owner = "this runner has" if held is None else f"{work_dir} is the folder of"
+    theirs, ours = identity_of(checkpoint), identity_in(work_dir) or own
+    if None not in (theirs, ours) and theirs != ours:
         raise TrainingError(
-            f"this is a checkpoint of another run: {owner} the run {ours}, and it was saved by {theirs}. To continue "
-            "that one here, call resume(path, other_run=True), or give the command --resume FILE --overwrite, which "
-            "sets the other checkpoints in the folder aside; nothing was changed"
+            f"this is a checkpoint of another run: this one, or its folder, is {ours}, and {theirs} saved it. To "
+            "continue that one here, call resume(path, other_run=True), or give the command --resume FILE --overwrite, "
+            "which sets the other checkpoints in the folder aside; nothing was changed"
         )

@@ -18,7 +18,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import function, optional_number
 from aspecthook.training.backends import backend_of
 from aspecthook.training.checkpoint._folder import load, newest
-from aspecthook.training.loop._dialect import attach, is_session_hook, name_in_list
+from aspecthook.training.loop._dialect import attach, is_session_hook
 from aspecthook.training.loop._model import logged_by
 from aspecthook.training.loop._reading import check_loader
 from aspecthook.training.loop._runner import Runner
@@ -106,7 +106,7 @@ class MonitoredTrainingSession:
         runner.begin("MonitoredTrainingSession", train, val)
         try:
             for given_hook in given:
-                hook = runner.register_hook(given_hook, name=name_in_list(runner.registered, given_hook))
+                hook = runner.register_hook(given_hook, name=runner.registered.free_name(given_hook))
                 self._registered.callback(runner.remove_hook, hook)
             for handle in attach(runner, self._caller, bindings(self._caller, runner), 0, "caller of the step"):
                 self._registered.callback(handle.remove)
