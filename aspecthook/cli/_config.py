@@ -44,10 +44,8 @@ def _tables(path: str) -> list[object]:
     for key in sorted(document.keys() - {"weave"}):
         raise ConfigError(f"{path} has {key!r}{nearest(key, ['weave']) or '; it may have tables [[weave]]'}")
     rows: Any = document.get("weave", [])
-    if isinstance(rows, dict):
-        raise ConfigError(f"{path}: [weave] is one table; write [[weave]], in double brackets, for each target")
     if not isinstance(rows, list) or not rows:
-        raise ConfigError(f'{path}: nothing is to be woven; add a table [[weave]] with target = "module:name"')
+        raise ConfigError(f'{path} has no table [[weave]]; add one, in double brackets, with target = "module:name"')
     return cast("list[object]", rows)
 
 
@@ -85,15 +83,9 @@ def _aspect(name: str, given: dict[str, Any], who: str) -> object:
         return made
     arguments = {key: _value(value, who) for key, value in given.items()}
     try:
-        aspect: Any = made(**arguments)
+        return cast("object", made(**arguments))
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{who}: {name!r} does not take these arguments: {error}") from error
-    if not marked(aspect):
-        raise ConfigError(
-            f"{who}: {name!r} makes {described(aspect)}, which is no aspect; it needs methods marked "
-            f"with pre, post and so on"
-        )
-    return aspect
 
 
 # Any: an aspect may be made by anything.

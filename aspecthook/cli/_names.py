@@ -18,13 +18,9 @@ def read_words(words: Sequence[str]) -> tuple[str, str, str]:
     """Return the flags among words for Python, how it runs what they name ("m", "c"; "" for a file), and that name."""
     flags, rest = "", iter(words)
     for word in rest:
-        if word == "--check-hash-based-pycs":
-            next(rest, None)
-        elif word == "--":
-            return flags, "", next(rest, "")
-        elif word == "-" or not word.startswith("-"):
+        if word == "-" or not word.startswith("-"):
             return flags, "", word
-        elif not word.startswith("--"):
+        if not word.startswith("--"):
             own, option, value = [*re.split("([cmWX])", word[1:], maxsplit=1), "", ""][:3]
             flags += own
             value = value or (next(rest, "") if option else "")

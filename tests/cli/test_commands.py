@@ -188,7 +188,6 @@ def test_doctor_prints_versions_and_extras(capsys: pytest.CaptureFixture[str]) -
         (["-um", "shop"], ["shop", "shop.__main__"]),
         (["-Wignore", "-mshop", "-c"], ["shop", "shop.__main__"]),
         (["dir/app/"], ["app"]),
-        (["--check-hash-based-pycs", "always", "--", "-m.py"], ["-m"]),
         (["-c", "print()"], []),
         (["-cpass", "x.py"], []),
         (["-", "x.py"], []),

@@ -221,7 +221,10 @@ def test_the_times_of_a_process_that_began_later_are_counted_from_the_first(tmp_
         call = {**CALL, "turns": [[1_000_000_000, 5]]}
         rows = [{**HEADER, "process": started, "started": started}, FUNCTION, call]
         (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    assert [(call.begin, call.turns[0][0]) for call in read(tmp_path)] == [(0.0, 1.0), (5.0, 6.0)]
+    read(tmp_path).save(tmp_path / "both.jsonl")
+    for path in (["1.jsonl", "2.jsonl"], ["both.jsonl"]):
+        tape = read(*[tmp_path / name for name in path])
+        assert [(call.begin, call.turns[0][0]) for call in tape] == [(0.0, 1.0), (5.0, 6.0)]
 
 
 def test_no_text_of_a_recording_controls_the_terminal(tmp_path):

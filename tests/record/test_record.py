@@ -10,6 +10,7 @@ import subprocess
 import sys
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -72,9 +73,10 @@ def test_a_depth_of_none_is_refused():
 
 
 def test_all_targets_are_recorded_or_none():
+    closed: list[bool] = []
     with pytest.raises(WeaveError, match="did you mean 'price'"):
-        record(twice, f"{__name__}:prise")
-    assert "hooks" not in vars(twice)
+        record(twice, f"{__name__}:prise", to=SimpleNamespace(write=print, close=lambda: closed.append(True)))
+    assert "hooks" not in vars(twice) and closed == [True]
 
 
 # Beside other hooks

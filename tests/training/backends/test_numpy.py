@@ -142,6 +142,18 @@ def test_fifty_steps_along_the_same_gradients_are_those_of_pytorch(options: Any,
     np.testing.assert_allclose(our.data, their.detach().numpy(), **CLOSE)
 
 
+def test_optimizers_that_load_one_state_share_no_momenta() -> None:
+    first, second, third = [SGD([Parameter(np.ones(2))], momentum=0.9) for _ in range(3)]
+    for optimizer in (first, second, third):
+        optimizer.param_groups[0]["params"][0].grad = np.ones(2)
+    first.step()
+    state = first.state_dict()
+    second.load_state_dict(state)
+    third.load_state_dict(state)
+    second.step()
+    np.testing.assert_equal(third.momenta, first.momenta)
+
+
 # Gradients and losses
 
 

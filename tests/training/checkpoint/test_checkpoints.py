@@ -415,11 +415,12 @@ def test_concurrent_saves_to_one_file_leave_one_whole_checkpoint(path: Path) -> 
 def test_newest_returns_the_checkpoint_after_the_most_iterations_whatever_its_time(runs: list[tuple[int, int]]) -> None:
     """Of a copied folder, or after a clock was set back, `--resume` continued an older one without a word."""
     with TemporaryDirectory() as folder:
-        for number, (done, time) in enumerate(runs):
-            save(f"{folder}/file_{number}", {"progress": {"iter": done}})
-            os.utime(f"{folder}/file_{number}", (time, time))
-        furthest = max((*run, number) for number, run in enumerate(runs))
-        assert newest(folder) == Path(folder, f"file_{furthest[-1]}")
+        names = [f"file_{number}{'x' * (number % 3)}" for number in range(len(runs))]
+        for name, (done, time) in zip(names, runs, strict=True):
+            save(f"{folder}/{name}", {"progress": {"iter": done}})
+            os.utime(f"{folder}/{name}", (time, time))
+        furthest = max((*run, len(name), name) for name, run in zip(names, runs, strict=True))
+        assert newest(folder) == Path(folder, furthest[-1])
 
 
 def test_newest_ignores_other_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

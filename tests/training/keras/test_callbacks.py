@@ -95,13 +95,19 @@ def test_a_run_that_early_stopping_ended_stops_again_when_resumed(tmp_path: Path
     assert again.epoch == 6
 
 
-def test_the_plateau_lowers_the_rate_and_waits() -> None:
-    plateau = k.ReduceLROnPlateau("val_x", factor=0.5, patience=1, cooldown=2, min_lr=0.03, mode="min")
+@pytest.mark.parametrize(
+    ("patience", "cooldown", "rates"),  # by Keras 3.15.1: those that the epochs were trained with
+    [
+        (1, 2, [0.1, 0.1, 0.05, 0.05, 0.03, 0.03, 0.03, 0.03]),
+        (2, 0, [0.1, 0.1, 0.1, 0.05, 0.05, 0.03, 0.03, 0.03]),
+    ],
+)
+def test_the_plateau_lowers_the_rate_and_waits(patience: int, cooldown: int, rates: list[float]) -> None:
+    plateau = k.ReduceLROnPlateau("val_x", 0.5, patience, cooldown=cooldown, min_lr=0.03, mode="min")
     history = k.History()
     runner = run_of("numpy", max_epochs=8, hooks=[Constant(val_x=[1.0] * 8), plateau, history])
     runner.fit(data(2), data(1))
-    # By Keras 3.15.1: the rate that an epoch was trained with.
-    assert history.history["learning_rate"] == [0.1, 0.1, 0.05, 0.05, 0.03, 0.03, 0.03, 0.03]
+    assert history.history["learning_rate"] == rates
 
 
 def test_mode_auto_asks_the_metrics_and_then_the_name() -> None:
