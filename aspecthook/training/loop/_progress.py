@@ -42,7 +42,8 @@ class Progress:
 
     def loaded(self, counts: Mapping[str, Any]) -> Progress:
         """Return the progress with the counts from a checkpoint."""
-        return replace(self, **{name: int(counts[name]) for name in COUNTS})
+        loaded: dict[str, Any] = {name: int(counts[name]) for name in COUNTS}
+        return replace(self, **loaded)
 
     # The workflow: rows of a mode and a number of epochs, or of iterations, which are repeated until the end
 
@@ -74,7 +75,10 @@ def workflow_of(rows: Iterable[Any]) -> Workflow:
     """Return the rows of a workflow: pairs of a mode and the number of epochs or iterations in it."""
     found: list[tuple[str, int]] = []
     for row in rows:
-        mode, times = row if isinstance(row, (tuple, list)) and len(row) == 2 else (None, None)
+        try:
+            mode, times = row
+        except (TypeError, ValueError):
+            mode = times = None
         if mode not in ("train", "val"):
             near = nearest(str(mode), ["train", "val"])
             raise ConfigError(

@@ -53,7 +53,7 @@ class Reading:
         if loader is None or loader is not self._loader:
             return self.saved
         epoch, place = progress.epoch, progress.inner_iter
-        state: dict[str, Any] = {"epoch": epoch, "place": place, "length": progress.length, "layout": layout_of(loader)}
+        state: dict[str, Any] = {"epoch": epoch, "place": place, "length": progress.length}
         if not _has_state(loader):
             return state
         if place == self._read or epoch != self._epoch:
@@ -104,25 +104,18 @@ class Reading:
             yield batch
 
 
-def _check_place(loader: object, saved: Mapping[str, Any], start: int) -> None:
+def _check_place(loader: Any, saved: Mapping[str, Any], start: int) -> None:
     """Refuse to read on after so many batches if the data have changed, or cannot be read from there."""
-    what = differences(saved.get("layout", {}), layout_of(loader))
-    if what:
-        raise refuse_layout(f"{what} (after {start} batches)")
-    if not isinstance(loader, Sequence) and not (_has_state(loader) and "own" in saved):
+    there, here = saved.get("length"), length_of(loader)
+    # A loader that has `batches_left` divides what is left of its samples into other batches, and checks them itself.
+    if there != here and None not in (there, here) and not hasattr(loader, "batches_left"):
+        raise refuse_layout(f"batches was {there} and is {here} (after {start} batches)")
+    if not ("own" in saved if _has_state(loader) else isinstance(loader, Sequence) and "own" not in saved):
         raise TrainingError(
             f"the run is in the middle of an epoch, after {start} batches, and a {type(loader).__name__} cannot be "
-            "read on from there: it has no state_dict; put PyTorch's DataLoader into "
+            "read on from there: it has no state_dict, or other data were read before; put PyTorch's DataLoader into "
             "aspecthook.training.data.Resumable, or resume from a checkpoint at the end of an epoch"
         )
-
-
-def layout_of(loader: Any) -> dict[str, Any]:
-    """Return what of the data must not change in the middle of an epoch, as far as it is known."""
-    known = {"loader": type(loader).__name__, "samples": length_of(getattr(loader, "dataset", None))}
-    if not hasattr(loader, "batches_left"):  # else it divides what is left of its samples into other batches
-        known["batches"] = length_of(loader)
-    return {name: value for name, value in known.items() if value is not None}
 
 
 def is_divided(loader: Any) -> bool:

@@ -193,8 +193,7 @@ class Runner:
             ...     def after_train_iter(self, runner):
             ...         runner.log(temperature=61.5)
         """
-        if more or numbers is None:
-            numbers = {**(numbers or {}), **more}
+        numbers = {**(numbers or {}), **more}
         self.logs = {**self.logs, **numbers}
         self.logged.update(numbers)
 
@@ -395,7 +394,6 @@ class Runner:
     @hookable(provides=STATE)
     def val_iter(self, batch: Any) -> Any:
         """Validate on one batch."""
-        self.batch = batch
         self.outputs = evaluated(self.model, batch, self.optimizer, self.loss)
         return self.outputs
 
@@ -412,7 +410,6 @@ class Runner:
     @hookable(provides=STATE)
     def test_iter(self, batch: Any) -> Any:
         """Test on one batch."""
-        self.batch = batch
         self.outputs = evaluated(self.model, batch, self.optimizer, self.loss)
         return self.outputs
 
@@ -431,7 +428,6 @@ class Runner:
     @hookable(provides=STATE)
     def predict_iter(self, batch: Any) -> Any:
         """Return the outputs of the model for one batch."""
-        self.batch = batch
         self.outputs = self.model(inputs_of(batch))
         return self.outputs
 
@@ -594,9 +590,6 @@ class Runner:
     def restore(self, checkpoint: dict[str, Any], *, resume: bool = False, other_run: bool = False) -> None:
         """Restore the state that `state_dict` returned; a pre hook may change it first."""
         parts = self._parts()
-        if "model" not in checkpoint:
-            found = ", ".join(map(brief, checkpoint)) or "nothing"
-            raise TrainingError(f"this is not a checkpoint of a run: it has no 'model'; what it has: {found}")
         if not resume:
             load_parts({"model": parts["model"]}, checkpoint, self.registered)
             return
@@ -613,7 +606,7 @@ class Runner:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
-        parts = {name: part.state() for name, part in self._parts().items()}
+        parts = {name: state() for name, (state, _) in self._parts().items()}
         (own,) = parts["random"]
         return {
             "meta": {"identity": self.identity},
@@ -634,16 +627,16 @@ class Runner:
         def load_random(states: Sequence[Mapping[str, Any]]) -> None:
             backend.set_rng_state(states[self.rank % len(states)])  # if there were fewer ranks, several have the same
 
-        parts = {"model": Part(partial(backend.state, model), partial(backend.load_state, model))}
+        parts: dict[str, Part] = {"model": (partial(backend.state, model), partial(backend.load_state, model))}
         if optimizer is not None:
             state, load = backend.optimizer_state, backend.load_optimizer_state
-            parts["optimizer"] = Part(partial(state, optimizer), partial(load, optimizer))
+            parts["optimizer"] = (partial(state, optimizer), partial(load, optimizer))
         if amp is not None:
-            parts["amp"] = Part(amp.state_dict, amp.load_state_dict)
+            parts["amp"] = (amp.state_dict, amp.load_state_dict)
         return parts | {
-            "gradients": Part(lambda: backend.gradients(model) if self.progress.accumulated else None, load_gradients),
-            "hooks": Part(self.registered.states, partial(self.registered.load, logger=self.logger)),
-            "random": Part(lambda: [backend.rng_state()], load_random),
+            "gradients": (lambda: backend.gradients(model) if self.progress.accumulated else None, load_gradients),
+            "hooks": (self.registered.states, partial(self.registered.load, logger=self.logger)),
+            "random": (lambda: [backend.rng_state()], load_random),
         }
 
     def claim_folder(self) -> Path | None:
@@ -656,10 +649,10 @@ class Runner:
         self.identity = broadcast(self.identity)
         if self.work_dir is None or self.rank != 0:
             return None
-        folder, what = self.work_dir, "%s held checkpoints that this run does not continue, which were moved to %s"
-        moved_to = claim_folder(folder, self.identity, resumed=self.resumed, done=self.progress.iter)
+        moved_to = claim_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.progress.iter)
         if moved_to is not None:
-            self.logger.info(what, folder, moved_to)
+            what = "%s held checkpoints that this run does not continue, which were moved to %s"
+            self.logger.info(what, self.work_dir, moved_to)
         return moved_to
 
     # The end of a run

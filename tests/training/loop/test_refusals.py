@@ -91,7 +91,7 @@ def test_impossible_parts_of_a_run_are_refused(
         (
             lambda _: run_of("numpy").restore({}, resume=True),
             TrainingError,
-            "this is not a checkpoint of a run: it has no 'model'; what it has: nothing",
+            "this checkpoint has no 'progress', so the run cannot be resumed from it",
         ),
     ],
 )
