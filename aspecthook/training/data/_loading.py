@@ -22,7 +22,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, whole_number
 from aspecthook.training._ranks import rank_and_world_size
 from aspecthook.training.backends._state import remade
-from aspecthook.training.loop._reading import differences, refuse_layout
+from aspecthook.training.loop._reading import refuse_layout
 
 Array: TypeAlias = NDArray[Any]
 
@@ -237,7 +237,8 @@ class DataLoader:
         here = self.state_dict()
         there = {**here, "origin": 0, **state}
         position, origin = int(there["position"]), int(there["origin"])
-        what = differences({name: there[name] for name in ("loader", "samples", "order")}, here)
+        names = [name for name in ("loader", "samples", "order") if there[name] != here[name]]
+        what = ", ".join(f"{name} was {brief(there[name])} and is {brief(here[name])}" for name in names)
         if what and (position or origin):
             raise refuse_layout(what)
         if any(there[name] != here[name] for name in ("batch_size", "world_size")):

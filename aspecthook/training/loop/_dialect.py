@@ -180,8 +180,8 @@ class HookList(list[Registered]):
 
     def load(self, states: Mapping[str, Any], logger: Logger) -> None:
         """Restore the hooks, each by its name."""
-        unknown = states.keys() - {one.name for one in self}
-        lost = ", ".join(printable(name) for name in states if states[name] and name in unknown)
+        ours = {one.name for one in self}
+        lost = ", ".join(printable(name) for name, state in states.items() if state and name not in ours)
         if lost:
             logger.warning("the checkpoint has the state of hooks that are not registered: %s", lost)
         for one in self:
@@ -205,7 +205,7 @@ class HookList(list[Registered]):
             with suppress(Exception):
                 hook.load_state_dict(state)
 
-        for hook in [one.hook for one in self]:
+        for hook in (one.hook for one in self):
             if hasattr(hook, "load_state_dict"):
                 attributes: dict[str, Any] = getattr(hook, "__dict__", {})
                 undo.callback(attributes.update, dict(attributes))

@@ -13,7 +13,6 @@ from inspect import GEN_SUSPENDED, getgeneratorstate
 from itertools import islice
 from typing import Any, final
 
-from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import process_group
 from aspecthook.training.backends._state import is_tensor, map_leaves
@@ -104,13 +103,13 @@ class Reading:
             yield batch
 
 
-def _check_place(loader: Any, saved: Mapping[str, Any], start: int) -> None:
+def _check_place(loader: object, saved: Mapping[str, Any], start: int) -> None:
     """Refuse to read on after so many batches if the data have changed, or cannot be read from there."""
     there, here = saved.get("length"), length_of(loader)
     # A loader that has `batches_left` divides what is left of its samples into other batches, and checks them itself.
     if there != here and None not in (there, here) and not hasattr(loader, "batches_left"):
         raise refuse_layout(f"batches was {there} and is {here} (after {start} batches)")
-    if not ("own" in saved if _has_state(loader) else isinstance(loader, Sequence) and "own" not in saved):
+    if not ("own" in saved if _has_state(loader) else issubclass(type(loader), Sequence) and "own" not in saved):
         raise TrainingError(
             f"the run is in the middle of an epoch, after {start} batches, and a {type(loader).__name__} cannot be "
             "read on from there: it has no state_dict, or other data were read before; put PyTorch's DataLoader into "
@@ -122,12 +121,6 @@ def is_divided(loader: Any) -> bool:
     """Whether the ranks share the samples of a loader, so that the numbers of one are not those of all."""
     sampler = getattr(loader, "sampler", None)
     return process_group() is not None and getattr(loader, "world_size", getattr(sampler, "num_replicas", 1)) > 1
-
-
-def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """Return how one layout differs from another, as text; what only one of them knows does not count."""
-    rows = [(name, there[name], here[name]) for name in there if name in here and there[name] != here[name]]
-    return ", ".join(f"{name} was {brief(one)} and is {brief(other)}" for name, one, other in rows)
 
 
 def refuse_layout(what: str) -> TrainingError:

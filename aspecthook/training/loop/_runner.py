@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -215,7 +214,8 @@ class Runner:
             self.run()
             self.agree_to_end()
             self.leave()
-            self.interrupts.raise_noted()  # of a signal after the last epoch
+            if self.interrupts.first is not None:  # of a signal after the last epoch
+                raise self.interrupts.first
             self.remove_interrupted(self.work_dir)
         except BaseException as error:
             self.fail(error, self.work_dir)
@@ -242,7 +242,6 @@ class Runner:
         self.progress.length = length_of(train)
         self._note_length()
         if self.seed is not None and not self.resumed and not self.iter:
-            random.seed(self.seed)
             self.backend.seed(self.seed)
         self.busy = True
 
@@ -607,22 +606,18 @@ class Runner:
     def state_dict(self) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
         parts = {name: state() for name, (state, _) in self._parts().items()}
-        (own,) = parts["random"]
         return {
             "meta": {"identity": self.identity},
             **parts,
             "progress": self.progress.state_dict(),
             "data": self.reading.state_of(self.loaders.get("train"), self.progress),
             "logs": {name: value for name, value in self.logs.items() if isinstance(value, (int, float, str))},
-            "random": all_gather(own),
+            "random": all_gather(parts["random"][0]),
         }
 
     def _parts(self) -> dict[str, Part]:
         """Return the parts that a restore changes where they are, by their names in checkpoints, in the order of it."""
         backend, model, optimizer, amp = self.backend, self.model, self.optimizer, self.amp
-
-        def load_gradients(gradients: Mapping[str, Any] | None) -> None:
-            backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
 
         def load_random(states: Sequence[Mapping[str, Any]]) -> None:
             backend.set_rng_state(states[self.rank % len(states)])  # if there were fewer ranks, several have the same
@@ -630,11 +625,13 @@ class Runner:
         parts: dict[str, Part] = {"model": (partial(backend.state, model), partial(backend.load_state, model))}
         if optimizer is not None:
             state, load = backend.optimizer_state, backend.load_optimizer_state
-            parts["optimizer"] = (partial(state, optimizer), partial(load, optimizer))
+            parts["optimizer"] = partial(state, optimizer), partial(load, optimizer)
         if amp is not None:
-            parts["amp"] = (amp.state_dict, amp.load_state_dict)
-        return parts | {
-            "gradients": (lambda: backend.gradients(model) if self.progress.accumulated else None, load_gradients),
+            parts["amp"] = amp.state_dict, amp.load_state_dict
+        load_gradients = partial(backend.load_gradients, model)
+        return {
+            **parts,
+            "gradients": (lambda: backend.gradients(model) if self.progress.accumulated else {}, load_gradients),
             "hooks": (self.registered.states, partial(self.registered.load, logger=self.logger)),
             "random": (lambda: [backend.rng_state()], load_random),
         }
@@ -726,8 +723,7 @@ class Runner:
             raise HookTypeError(f"register_hook was given the class {hook.__name__}; give a hook: {hook.__name__}(...)")
         checked = self.registered.name_of(hook, name)
         bindings = bindings_of(hook, self)  # which may register another hook, such as the lifecycle of callbacks
-        handles = attach(self, hook, bindings, priority, "training hook")
-        self.registered.append(Registered(hook, checked, handles))
+        self.registered.append(Registered(hook, checked, attach(self, hook, bindings, priority, "training hook")))
         return hook
 
     def remove_hook(self, hook: object) -> None:

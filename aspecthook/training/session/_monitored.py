@@ -249,7 +249,8 @@ class MonitoredTrainingSession:
                 else:
                     self._pauses.throw(thrown)
                 return
-            run.interrupts.raise_noted()  # of a signal after the last step
+            if run.interrupts.first is not None:  # of a signal after the last step
+                raise run.interrupts.first
             if run.progress.trained >= run.end:
                 run.remove_interrupted(folder)
             self._leave()
