@@ -48,9 +48,10 @@ def read(checkpoint: Mapping[str, Any], name: str, load: Callable[[Any], Loaded]
 def load_parts(parts: Mapping[str, Part], checkpoint: Mapping[str, Any], hooks: HookList) -> None:
     """Load the states of parts, in their order; if one cannot be loaded, all are made again what they were."""
     with ExitStack() as undo:
-        hooks.note(undo)
         for name, (state, load) in parts.items():
-            if name != "hooks":
+            if name == "hooks":
+                hooks.note(undo)
+            else:
                 undo.callback(load, state())
         for name, (_, load) in parts.items():
             read(checkpoint, name, load)
