@@ -109,13 +109,11 @@ def bindings_of(hook: object, run: object) -> list[Binding]:
     return found
 
 
-def attach(
-    run: object, hook: object, bindings: Iterable[Binding], priority: int | str | None, who: str
-) -> tuple[Handle, ...]:
+def attach(run: object, hook: object, bindings: Iterable[Binding], priority: int | str | None) -> tuple[Handle, ...]:
     """Add bindings to the stages of a run, all of them or none, with a priority or else the hook's own."""
     name = type(hook).__name__
     own = getattr(hook, "priority", "NORMAL") if priority is None else priority
-    number = priority_of(own, f"the {who} {name}")
+    number = priority_of(own, f"the hook {name}")
     handles: list[Handle] = []
     with ExitStack() as undo:
         for stage, kind, function in bindings:

@@ -532,9 +532,8 @@ class Runner:
         length, later = self.progress.length, length_of(self.loaders["train"])
         if self.by_epoch and self.max_epochs is not None:
             before, left = self.iter - self.progress.inner_iter, self.max_epochs - self.epoch
-            if length is None or later is None:
-                self.max_iters = None
-            else:
+            self.max_iters = None
+            if length is not None and later is not None:
                 self.max_iters = before + length + (left - 1) * later if left > 0 else before
 
     def agree_to_end(self) -> None:
@@ -723,7 +722,7 @@ class Runner:
             raise HookTypeError(f"register_hook was given the class {hook.__name__}; give a hook: {hook.__name__}(...)")
         checked = self.registered.name_of(hook, name)
         bindings = bindings_of(hook, self)  # which may register another hook, such as the lifecycle of callbacks
-        self.registered.append(Registered(hook, checked, attach(self, hook, bindings, priority, "training hook")))
+        self.registered.append(Registered(hook, checked, attach(self, hook, bindings, priority)))
         return hook
 
     def remove_hook(self, hook: object) -> None:
@@ -734,10 +733,7 @@ class Runner:
         """
         found = next((one for one in self.registered if one.hook is hook), None)
         if found is None:
-            names = ", ".join(type(one).__name__ for one in self.hooks) or "none"
-            raise TrainingError(
-                f"this {type(hook).__name__} is not registered on this runner, and cannot be removed; hooks: {names}"
-            )
+            raise TrainingError(f"this {type(hook).__name__} is not registered on this runner, and cannot be removed")
         self.registered.remove(found)
         for handle in found.handles:
             handle.remove()

@@ -108,7 +108,7 @@ class MonitoredTrainingSession:
             for given_hook in given:
                 hook = runner.register_hook(given_hook, name=runner.registered.free_name(given_hook))
                 self._registered.callback(runner.remove_hook, hook)
-            for handle in attach(runner, self._caller, bindings(self._caller, runner), 0, "caller of the step"):
+            for handle in attach(runner, self._caller, bindings(self._caller, runner), 0):
                 self._registered.callback(handle.remove)
             saved = None if self._folder is None else newest(self._folder)
             if saved is not None:
@@ -404,7 +404,7 @@ class Estimator:
             runner.restore(checkpoint)
             for hook in hooks or ():
                 if is_session_hook(hook):
-                    attach(runner, hook, bindings(cast("SessionRunHook", hook), runner, mode), None, "session hook")
+                    attach(runner, hook, bindings(cast("SessionRunHook", hook), runner, mode), None)
                 else:
                     runner.register_hook(hook)
             yield runner, checkpoint["progress"]["step"]

@@ -98,7 +98,7 @@ def test_a_hook_that_is_removed_leaves_nothing_on_the_stages() -> None:
     assert (first.seen, second.seen, runner.hooks) == (0, 4, [second])
     runner.remove_hook(second)
     assert runner.hooks == [] and not len(hooks(runner.train_iter))
-    with pytest.raises(TrainingError, match=r"this Count is not registered on this runner.*hooks: none"):
+    with pytest.raises(TrainingError, match="this Count is not registered on this runner"):
         runner.remove_hook(second)
     del runner
     assert Runner.train_iter.__code__ is code
