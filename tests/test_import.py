@@ -122,7 +122,7 @@ def test_the_check_finds_what_is_loaded() -> None:
         ("testing.HookMachine", "aspecthook.testing.HookMachine needs hypothesis; pip install hypothesis"),
         ("pytest_plugin.HookLeakWarning", "aspecthook.pytest_plugin needs pytest; pip install pytest"),
         ("torch.capture", "aspecthook.torch.capture needs torch; pip install torch"),
-        ("training.data.load_digits", "aspecthook.training.data needs numpy; pip install numpy"),
+        ("training.data.load_digits", "aspecthook.training.data.load_digits needs numpy; pip install numpy"),
         ("training.numpy.Linear", "aspecthook.training.numpy needs numpy; pip install numpy"),
     ],
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from bisect import insort
 from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Any
 
@@ -77,31 +78,39 @@ def limited(
     per = number("limited", "per", per)
 
     def make(site: Site) -> AnyHook:
-        # The last calls, as many as may begin in that time: a call may begin when the first of them is old enough.
-        begun: deque[float] = deque(maxlen=rate)
+        begun: list[float] = []  # when the last calls began, or will
         lock = Lock()
 
-        def take() -> float:
-            """Take a place, and return in how many seconds the call may begin."""
+        @contextmanager
+        def place() -> Generator[float]:
+            """Take a place for a block that waits so many seconds for it, and give it back if the block fails."""
             with lock:
                 now = begin = clock()
-                if len(begun) == rate:
-                    begin = max(now, begun[0] + per)
+                while begun and begun[0] + per <= now:
+                    del begun[0]
+                if len(begun) >= rate:
+                    begin = begun[-rate] + per
                 if begin > now and not wait:
-                    again = f"try again in {begin - now:.3g} s"
                     called = f"{site.label} is limited to {plural(rate, 'call')} in {per:g} s"
-                    raise LimitError(f"{called}; {again}", begin - now)
-                begun.append(begin)
-                return begin - now
+                    raise LimitError(f"{called}; try again in {begin - now:.3g} s", begin - now)
+                insort(begun, begin)
+            try:
+                yield begin - now
+            except BaseException:
+                with lock, suppress(ValueError):  # it may be so long ago that it has been dropped
+                    begun.remove(begin)
+                raise
 
         def hook() -> Generator[None]:
-            if delay := take():
-                (sleep or time.sleep)(delay)
+            with place() as delay:
+                if delay:
+                    (sleep or time.sleep)(delay)
             yield
 
         async def async_hook() -> AsyncGenerator[None]:
-            if delay := take():
-                await wait_by(sleep or needed("anyio", "limited").sleep, delay)
+            with place() as delay:
+                if delay:
+                    await wait_by(sleep or needed("anyio", "limited").sleep, delay)
             yield
 
         return async_hook if is_async(site) else hook

@@ -67,7 +67,7 @@ def retry(
         "wait": tenacity.wait_exponential(first, number("retry", "max_wait", max_wait, zero=True))
         + tenacity.wait_random(0, number("retry", "jitter", jitter, zero=True)),
         "retry": tenacity.retry_if_exception(_worth(on)),
-        "retry_error_callback": _last,
+        "retry_error_callback": lambda state: state.outcome.result(),  # returns the last one, or raises the last error
     }
     if on_result is not None:
         settings["retry"] |= tenacity.retry_if_result(named("retry", "on_result", on_result))
@@ -92,12 +92,6 @@ def retry(
 
     waits = {"wait": wait, "max_wait": max_wait, "jitter": jitter}
     return Aspect("retry", make, on=on, attempts=attempts, **waits, timeout=timeout, on_result=on_result)
-
-
-# Any: tenacity's state of a call.
-def _last(state: Any) -> Any:
-    """Return the last result, or raise the last exception."""
-    return state.outcome.result()
 
 
 def _worth(on: object) -> Callable[[BaseException], bool]:

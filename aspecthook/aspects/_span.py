@@ -61,13 +61,9 @@ def span(
     redaction = Redaction(redact)
 
     def make(site: Site) -> AnyHook:
-        file, line = site.definition() or (None, None)
-        place = {
-            "code.function.name": site.label.replace(":", ".", 1),
-            "code.file.path": file,
-            "code.line.number": line,
-        }
-        known = {key: value for key, value in place.items() if value is not None}
+        known: dict[str, Any] = {"code.function.name": site.label.replace(":", ".", 1)}
+        if (place := site.definition()) is not None:
+            known |= {"code.file.path": place[0], "code.line.number": place[1]}
         own = tracer or trace.get_tracer("aspecthook")
 
         def begin(call: Call) -> tuple[TurnContext, End]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import Any, final
 
 from aspecthook._core.law.call import Site
@@ -46,8 +45,14 @@ def timeout(seconds: float) -> Aspect:
         message = f"{site.label} has taken more than {seconds:g} s"
 
         async def in_time(step: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-            async with _limit(seconds, message):
-                return await step(*args)
+            limit = _limit(seconds)
+            try:
+                async with limit:
+                    return await step(*args)
+            except TimeoutError as error:
+                if limit.expired():
+                    raise TimeoutError(message) from error
+                raise
 
         async def call(proceed: AnyHook) -> Any:
             return await in_time(proceed)
@@ -60,8 +65,9 @@ def timeout(seconds: float) -> Aspect:
     return Aspect("timeout", make, seconds=seconds)
 
 
-@asynccontextmanager
-async def _limit(seconds: float, message: str) -> AsyncGenerator[None]:
+# Any: that of asyncio, or a `_Scope`.
+def _limit(seconds: float) -> Any:
+    """Return an async block that is cancelled after so many seconds."""
     import asyncio
 
     try:
@@ -69,14 +75,7 @@ async def _limit(seconds: float, message: str) -> AsyncGenerator[None]:
     except RuntimeError:
         task = None
     # Not anyio's on asyncio: that cancels again and again, also what a task does to clean up.
-    limit: Any = _Scope(seconds) if task is None else asyncio.timeout(seconds)
-    try:
-        async with limit:
-            yield
-    except TimeoutError as error:
-        if limit.expired():
-            raise TimeoutError(message) from error
-        raise
+    return _Scope(seconds) if task is None else asyncio.timeout(seconds)
 
 
 @final

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -96,23 +95,26 @@ def summary(path: str | PathLike[str]) -> Table:
 
 def lines_of(path: str | PathLike[str], most: int | None = None) -> Iterator[str]:
     """Yield the lines of a recording; of the calls, if there are more, only so many, those that ended last."""
-    files, left_out = _files(path), 0
+    files, skipped = _files(path), dict[Path, int]()
+    if most is not None:
+        counts = {one: sum([line.startswith('{"call":') for line in _whole_lines(one)]) for one in files}
+        for place, one in enumerate(sorted(files, key=counts.__getitem__)):  # a process that has fewer leaves more
+            skipped[one] = max(0, counts[one] - most // (len(files) - place))
+            most -= counts[one] - skipped[one]
     for one in files:
-        with open(one, encoding="utf-8") as file:
-            whole = (line for line in file if line.endswith("\n"))
-            if most is None:
-                yield from whole
-                continue
-            calls = deque[str](maxlen=most // len(files))
-            for line in whole:
-                if line.startswith('{"call":'):
-                    left_out += len(calls) == calls.maxlen
-                    calls.append(line)
-                else:
-                    yield line
-            yield from calls
-    if left_out:
-        yield f'{{"left_out":{left_out},"why":"they ended earlier"}}\n'
+        left = skipped.get(one, 0)
+        for line in _whole_lines(one):
+            if left and line.startswith('{"call":'):
+                left -= 1
+            else:
+                yield line
+    if any(skipped.values()):
+        yield f'{{"left_out":{sum(skipped.values())},"why":"they ended earlier"}}\n'
+
+
+def _whole_lines(path: Path) -> Iterator[str]:
+    with open(path, encoding="utf-8") as file:
+        yield from (line for line in file if line.endswith("\n"))
 
 
 def _files(path: str | PathLike[str]) -> list[Path]:

@@ -105,7 +105,8 @@ def _fitting(site: Site, function: object, answer: Any, before: Any) -> Any:
     old = before if several else (before,)
     fits = issubclass(type_of(given), tuple) and len(given) == len(old)
     if not fits or not all(
-        _replaces(new, one) or (several and new is None) for new, one in zip(given, old, strict=True)
+        (is_tensor(new) and (one is None or new.shape == one.shape)) or (several and new is None)
+        for new, one in zip(given, old, strict=True)
     ):
         what = "gradients" if several else "a gradient"
         raise HookAnswerError(
@@ -113,10 +114,6 @@ def _fitting(site: Site, function: object, answer: Any, before: Any) -> Any:
             f"{_shown(before)}"
         )
     return given if several else answer
-
-
-def _replaces(new: Any, old: Any) -> bool:
-    return is_tensor(new) and (old is None or new.shape == old.shape)
 
 
 def _shown(value: Any) -> str:
@@ -134,6 +131,8 @@ def callback_point(owner: Module | Tensor, place: str, name: str) -> OwnMountPoi
     row, of_tensor = CALLBACKS[place], place == "grad"
     found = _of_tensors.get((id(owner), place)) if of_tensor else known_point(owner, place, name)
     if found is not None and found.owner() is owner:
+        if of_tensor and found.stub.__defaults__ == ("",):
+            found.stub.__defaults__ = (name,)  # the tensor was woven by itself before
         return found
     stub: Any = row.stub
     if of_tensor:

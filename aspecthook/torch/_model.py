@@ -226,15 +226,14 @@ def select(model: Module, names: Names, known: list[tuple[str, Any]], what: str)
     found: dict[int, tuple[str, Any, bool]] = {}
     terms = _terms(names)
     barred = [term[1:].strip() for term in terms if isinstance(term, str) and term.startswith("!")]
-    for term in terms:
-        if isinstance(term, str) and term.startswith("!"):
-            continue
+    for term in [term for term in terms if not (isinstance(term, str) and term.startswith("!"))]:
         meant = [(name, one) for name, one in known if _means(term, name, one)]
         if not meant:
             raise WeaveError(_why_none(term, model, known, what))
         for name, one in meant:
             if not any(_means(bar, name, one) for bar in barred):
-                found.setdefault(id(one), (name, one, name == term))
+                first, _, exact = found.get(id(one), (name, one, False))
+                found[id(one)] = (first, one, exact or name == term)
     if not found:
         raise WeaveError(f"{shown(model, names)} chooses nothing: take something out of what '!' excludes")
     return list(found.values())

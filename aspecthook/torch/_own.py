@@ -114,7 +114,7 @@ class OwnMountPoint(MountPoint):
 
     of_object = True
 
-    __slots__ = ("_codes", "_find_target", "_fits", "_linker", "_model", "_opening", "_pins", "_stub", "owner", "slot")
+    __slots__ = ("_codes", "_find_target", "_fits", "_linker", "_model", "_opening", "_pins", "owner", "slot", "stub")
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class OwnMountPoint(MountPoint):
         self.slot = slot
         found = mount_of(model)
         self._model = model.__code__ if found is None else found.code()
-        self._stub = model
+        self.stub = model
         self._find_target = target
         self._opening: Opening | None = None
         self._linker: Linker | None = None
@@ -160,11 +160,11 @@ class OwnMountPoint(MountPoint):
         site, chain = self.site(), self.chain()
         if self._linker is None:
             facts: dict[str, object] = {"site": site}
-            self._linker = Linker(site.signature, self._model, self.name, facts, self._stub.__globals__)
+            self._linker = Linker(site.signature, self._model, self.name, facts, self.stub.__globals__)
         found = template(site.signature, chain, cells=True, traced=True)
         made = self._linker.make(found, chain, self._codes, {"target": target, "moved": moved})
-        function = copy_description(made, self._stub)
-        Attributes.put(function, self).wrap(self._stub)
+        function = copy_description(made, self.stub)
+        Attributes.put(function, self).wrap(self.stub)
         return function
 
     def site(self) -> MountSite:

@@ -79,7 +79,7 @@ class Weaving:
         # Mount points that nothing else may keep: those of proxies, while their hooks are paused; and after the removal
         # those that are displaced, which have to remember what was put over them.
         self._kept: set[MountPoint] = set()
-        self._found: set[Term] = set()  # the terms that have chosen something, or never will
+        self._found: set[Term] = set()  # the terms that have chosen something
         self._listener = listener()  # of warnings, also of those about later imports
         self._removed = False  # or being removed
         self._gone = False
@@ -244,10 +244,7 @@ class Weaving:
             self._weave(*spots_in_modules(self._plans, self._hook_codes))
             missing = self._missing()
         for term, module in [row for row in imported if row[0] in missing]:
-            # A package may have nothing of its own, and everything in the modules below it.
-            if not self._hooks or not all(segment.glob == "*" for segment in term.segments):
-                raise WeaveError(why_nothing(term, module))
-            self._found.add(term)
+            raise WeaveError(why_nothing(term, module))
         if not self._hooks and not missing:
             raise WeaveError(f"{self._shown} chooses nothing: take something out of `where`, or of what '!' excludes")
 
@@ -264,7 +261,12 @@ class Weaving:
                 warn(f"{module.__name__} is imported, but {why}", WeaveWarning)
 
     def _missing(self) -> list[Term]:
-        return [term for term in self._terms if term not in self._found]
+        return [term for term in self._terms if term not in self._found and not self._is_elsewhere(term)]
+
+    def _is_elsewhere(self, term: Term) -> bool:
+        """Whether a term is for all in a package that has nothing of its own, but all in the modules below it."""
+        means_all = term.exact_module and all(segment.glob == "*" for segment in term.segments)
+        return means_all and bool(self._hooks) and not all(map(is_being_imported, modules_of(term)))
 
     def _weave(self, spots: Spots, terms: set[Term]) -> None:
         """Put the hooks on the spots that were found: all of them or, if one is refused, none."""

@@ -34,6 +34,28 @@ def test_calls_wait_until_there_is_room(style: str, clock: Clock) -> None:
     assert clock.naps == [10]
 
 
+def test_a_call_that_is_cancelled_as_it_waits_takes_no_place(clock: Clock) -> None:
+    """After a burst of calls with a timeout, no call could begin any more."""
+
+    def sleep(seconds: float) -> None:
+        if seconds > 10:
+            raise TimeoutError
+        clock.sleep(seconds)
+
+    begun: list[float] = []
+    call = lambda: begun.append(clock.now)
+    with weave(call, aspect=limited(1, per=10, clock=clock, sleep=sleep)):
+        call()
+        call()  # waits
+        clock.now = 1000  # meanwhile two others give up
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                call()
+        clock.now = 1010
+        call()
+    assert begun == [1000, 1010, 1020]
+
+
 def test_calls_that_may_not_wait_are_refused_and_take_no_place(style: str, clock: Clock) -> None:
     targets = Targets()
     target, call = targets.all[style]

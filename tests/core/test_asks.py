@@ -411,6 +411,14 @@ WRAPPERS = [plainly, with_self, with_hidden_parameters, with_one_of_its_own, wit
 WRAPPERS += [lambda function: plainly(plainly(function))]
 
 
+def test_a_wrapper_of_a_function_without_parameters_shows_none() -> None:
+    seen: list[Any] = []
+    closed = hookable(plainly(lambda: 0))
+    closed.pre(lambda call: seen.append(dict(call.arguments)))
+    closed()
+    assert seen == [{}]
+
+
 def sold(item: str, qty: int = 1, *, gift: bool = False) -> tuple[str, int, bool]:
     return item, qty, gift
 

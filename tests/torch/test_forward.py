@@ -230,6 +230,7 @@ def test_importing_the_library_does_not_import_torch() -> None:
         ),
         (Net, 3, {"post": print}, WeaveError, "3 names no modules"),
         (Deep, "blocks", {"post": print}, WeaveError, "blocks (ModuleList) cannot be woven: it has no forward"),
+        (Deep, ["*", "blocks"], {"post": print}, WeaveError, "blocks (ModuleList) cannot be woven: it has no forward"),
         (Net, "first", {}, WeaveError, "of type Net; name them, as in weave(target, post=hook)"),
         (Net, None, {"backward": 3}, WeaveError, "backward=3 is not callable"),
         (Net, None, {"bakward": print}, WeaveError, "did you mean 'backward'?"),

@@ -117,7 +117,8 @@ def test_a_grad_hook_replaces_the_gradient_of_a_tensor() -> None:
 def test_hooks_of_parameters_ask_for_their_names() -> None:
     net = made()
     seen: list[str] = []
-    with weave(net, "*.weight", grad=lambda name, grad: seen.append(name) or grad * 0):
+    alone = weave(net.first.weight, grad=lambda grad: None)  # it has no name yet
+    with alone, weave(net, "*.weight", grad=lambda name, grad: seen.append(name) or grad * 0):
         found = gone_through(net, inputs())
     assert sorted(seen) == ["first.weight", "second.weight"]
     grads = dict(zip([name for name, _ in net.named_parameters()], found[2:], strict=True))

@@ -273,6 +273,12 @@ IMPORTED: dict[str, tuple[dict[str, str], str, str, dict[str, tuple[object, obje
         "ahw_a",
         {"ahw_a.one()": (10, 1), "ahw_a()": (5, 5)},
     ),
+    "a package with nothing of its own": (
+        {"ahw_space/__init__.py": "", "ahw_space/x.py": ONE},
+        "ahw_space:*, ahw_space.*:*",
+        "ahw_space.x",
+        {"ahw_space.x.one()": (10, 1)},
+    ),
     "a namespace package": (
         {"ahw_space/x.py": ONE, "ahw_space/deep/y.py": ONE},
         "ahw_space*:*",

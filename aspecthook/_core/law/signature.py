@@ -329,6 +329,5 @@ def shown_by(
         return None
     shown = Shown(signature, own)
     ordinary = own.names[: own.regular]
-    new = [name for name in shown.names if name not in (ordinary if name in shown.ordinary else own.names)]
     is_moved = any(shown._places.get(name, place) != place for place, name in enumerate(ordinary[: own.positional]))
-    return shown if new and not is_moved else None
+    return None if is_moved or shown.names == own.names else shown

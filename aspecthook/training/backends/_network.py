@@ -325,9 +325,7 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float = 0.5) -> None:
-        if not 0 <= p < 1:
-            raise TrainingError(f"Dropout({p!r}): give the share to drop, from 0 up and below 1")
-        self.p = p
+        self.p: float = finite_number("Dropout", "p", p, least=0, below=1)
 
     def forward(self, x: Value) -> Any:
         """Return the output of inputs of any shape."""

@@ -102,8 +102,6 @@ def sweep(folder: Path) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Make a rename durable, where the system can."""
-    if os.name != "posix":
-        return
     try:
         number = os.open(folder, os.O_RDONLY)
         try:
@@ -111,6 +109,6 @@ def _sync_folder(folder: Path) -> None:
         finally:
             os.close(number)
     except OSError as error:
-        # A folder may be writable but not readable, and some network file systems cannot sync folders.
+        # Windows opens no folders, one may be writable but not readable, and some network file systems sync none.
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP):
             raise

@@ -103,13 +103,14 @@ class _Found(NamedTuple):
 
 def _read_header(path: Path) -> _Found:
     with opened(path) as (_, text, _):
+        time = path.stat().st_mtime_ns  # in this block, which refuses a file that is removed meanwhile
         try:
             tree = json.loads(text)
         except (ValueError, RecursionError):  # `load` says what is wrong
             tree = None
     count = _within(tree, "progress", "iter")
     done = count if isinstance(count, int) else -1
-    return _Found(done, path.stat().st_mtime_ns, len(path.name), path, identity_of(tree) or "")
+    return _Found(done, time, len(path.name), path, identity_of(tree) or "")
 
 
 def _within(tree: object, part: str, name: str) -> object:
@@ -131,8 +132,6 @@ def _found_in(folder: Path, logger: logging.Logger | None = None) -> list[_Found
     for file in files:
         try:
             found.append(_read_header(file))
-        except FileNotFoundError:  # removed meanwhile
-            continue
         except NoCheckpointError as error:
             if error.ours and logger is not None:
                 logger.warning("ignored: %s %s", file, error)
@@ -143,7 +142,7 @@ def saved_by(path: Path) -> str | None:
     """Return the identity of the run that saved a checkpoint; "" if it names none, None if the file is not complete."""
     try:
         return _read_header(path).run
-    except (NoCheckpointError, FileNotFoundError):
+    except NoCheckpointError:
         return None
 
 
@@ -198,11 +197,10 @@ def claim_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Pa
     try:
         if others:
             moved_to.mkdir()
-            if others[0].run:
-                _write(moved_to, others[0].run)
         folder.mkdir(parents=True, exist_ok=True)
         if not is_ours:
-            _write(folder, identity)  # from here on `newest` ignores the others
+            # From here on `newest` ignores the others.
+            put(own_path(folder, NAME), json.dumps({_KEY: identity}).encode() + b"\n")
         for one in others:
             one.path.rename(moved_to / one.path.name)
     except OSError as error:
@@ -211,7 +209,3 @@ def claim_folder(folder: Path, identity: str, *, resumed: bool, done: int) -> Pa
             "or give another work_dir"
         ) from error
     return moved_to if others else None
-
-
-def _write(folder: Path, identity: str) -> None:
-    put(own_path(folder, NAME), json.dumps({_KEY: identity}).encode() + b"\n")

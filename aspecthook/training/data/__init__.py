@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aspecthook._lazy import NamesTheLibrary, load_lazily
-
-with NamesTheLibrary(__name__):
-    from ._loading import ArrayDataset, DataLoader, load_digits
+from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
+    from ._loading import ArrayDataset, DataLoader, load_digits
     from ._torch_loading import Resumable
 
 __all__ = [
@@ -23,4 +21,4 @@ __all__ = [
     "load_digits",
 ]
 
-load_lazily(__name__, {"_torch_loading": "Resumable"})  # it needs PyTorch
+load_lazily(__name__, {"_loading": "ArrayDataset DataLoader load_digits", "_torch_loading": "Resumable"})

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import flag, whole_number
+from aspecthook.training._options import flag, one_of, whole_number
 from aspecthook.training._ranks import rank_and_world_size
 from aspecthook.training.backends._state import remade
 from aspecthook.training.loop._reading import refuse_layout
@@ -67,16 +67,15 @@ def permutation(length: int, *seeds: int) -> NDArray[np.int64]:
     return np.argsort(np.asarray(keys, np.uint64), kind="stable").astype(np.int64)
 
 
-def load_digits(split: Literal["train", "test"] = "train", seed: int = 0) -> tuple[Array, Array]:
+def load_digits(split: Literal["train", "test"] = "train") -> tuple[Array, Array]:
     """Return the images and labels of one part of the UCI handwritten digits: 1,797 real images of 8×8 pixels.
 
     The test part has a fifth (rounded down) of the images of each digit, 355 in all, and the training part the other
-    1,442. The split depends only on the seed. Both parts have digits by the same writers. Source, licence (CC BY 4.0)
-    and citation are in ``data/digits.txt``, beside the data.
+    1,442, the same in each call. Both parts have digits by the same writers. Source, licence (CC BY 4.0) and citation
+    are in ``data/digits.txt``, beside the data.
 
     Args:
         split: ``"train"`` or ``"test"``.
-        seed: Determines the split.
 
     Returns:
         Images, of shape (n, 8, 8), from 0 (white) to 1 (black); and the digits, of shape (n,).
@@ -86,8 +85,7 @@ def load_digits(split: Literal["train", "test"] = "train", seed: int = 0) -> tup
         >>> images.shape, images.dtype, labels[:5]
         ((355, 8, 8), dtype('float32'), array([...]))
     """
-    if split not in ("train", "test"):
-        raise TrainingError(f"load_digits({brief(split)}): give 'train' or 'test'")
+    one_of("load_digits", "split", split, ("train", "test"))
     packed = (files("aspecthook.training") / "data" / "digits.csv.gz").read_bytes()
     # Each row has 64 pixels and a digit.
     rows: Array = np.loadtxt(gzip.decompress(packed).decode().splitlines(), np.int64, delimiter=",")
@@ -95,7 +93,7 @@ def load_digits(split: Literal["train", "test"] = "train", seed: int = 0) -> tup
     chosen = np.zeros(len(labels), bool)
     for digit in range(10):
         places = np.flatnonzero(labels == digit)
-        chosen[places[permutation(len(places), seed, digit)[: len(places) // 5]]] = True
+        chosen[places[permutation(len(places), 0, digit)[: len(places) // 5]]] = True
     if split == "train":
         chosen = ~chosen
     return (rows[chosen, :-1] / np.float32(16)).astype(np.float32).reshape(-1, 8, 8), labels[chosen]
@@ -215,7 +213,6 @@ class DataLoader:
             "epoch": self.epoch,
             "position": self._position,
             "origin": self._origin,
-            "loader": type(self).__name__,
             "samples": len(self.dataset),
             "order": "shuffled" if self.shuffle else "as it is",
             "seed": self.seed,
@@ -237,7 +234,7 @@ class DataLoader:
         here = self.state_dict()
         there = {**here, "origin": 0, **state}
         position, origin = int(there["position"]), int(there["origin"])
-        names = [name for name in ("loader", "samples", "order") if there[name] != here[name]]
+        names = [name for name in ("samples", "order") if there[name] != here[name]]
         what = ", ".join(f"{name} was {brief(there[name])} and is {brief(here[name])}" for name in names)
         if what and (position or origin):
             raise refuse_layout(what)
@@ -267,8 +264,7 @@ def _ahead(batches: Iterator[Any], most: int) -> Generator[Any]:
                 waiting.append(thread.submit(next, batches, end))
                 yield batch
         finally:
-            for one in waiting:
-                one.cancel()
+            thread.shutdown(cancel_futures=True)
 
 
 def _collated(samples: Sequence[Any]) -> Any:

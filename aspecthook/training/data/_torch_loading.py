@@ -55,17 +55,16 @@ class Resumable(DataLoader):
     def __init__(self, loader: Any, *, seed: int = 0, rank: int | None = None, world_size: int | None = None) -> None:
         sampler, batches = loader.sampler, loader.batch_sampler
         shuffle = type(sampler) is data.RandomSampler
-        kinds = (data.BatchSampler, data.RandomSampler if shuffle else data.SequentialSampler)
-        is_plain = (type(batches), type(sampler)) == kinds and not getattr(sampler, "replacement", False)
-        if not is_plain or len(sampler) != len(loader.dataset):
+        is_plain = type(batches) is data.BatchSampler and (shuffle or type(sampler) is data.SequentialSampler)
+        if not is_plain or len(sampler) != len(loader.dataset) or getattr(sampler, "replacement", False):
             what = f"batch_size={loader.batch_size} and a {type(sampler).__name__}"
             raise TrainingError(
                 "Resumable reads the samples of a data set in an order of its own, and the loader has "
                 f"{'a stream' if isinstance(loader.dataset, data.IterableDataset) else what}; give the loader "
                 "batch_size and shuffle alone, since ranks share the samples without a sampler, or leave Resumable out"
             )
-        options: dict[str, Any] = {"seed": seed, "drop_last": loader.drop_last, "rank": rank, "world_size": world_size}
-        super().__init__(loader.dataset, loader.batch_size, shuffle, **options)
+        ranks: dict[str, Any] = {"rank": rank, "world_size": world_size}
+        super().__init__(loader.dataset, loader.batch_size, shuffle, seed, loader.drop_last, **ranks)
         self._jobs: list[tuple[int, list[int]]] = []  # for each batch a seed, and the numbers of its samples
         self._generator = torch.Generator()
         self._loader = data.DataLoader(
@@ -76,9 +75,9 @@ class Resumable(DataLoader):
         )
 
     def _read(self, rows: Iterator[list[int]]) -> Iterator[Any]:
-        # If an epoch is divided anew, no batch may repeat the augmentation of an earlier one.
-        numbers = (self.epoch, self._origin) if self._origin else (self.epoch,)
         self._generator.manual_seed(self._mixed(self.epoch))
+        # The origin, since no batch of an epoch that is divided anew may repeat the augmentation of an earlier one.
+        numbers = self.epoch, self._origin
         self._jobs[:] = [(self._mixed(*numbers, place), row) for place, row in enumerate(rows, self._position)]
         return iter(self._loader)
 
@@ -92,9 +91,6 @@ class _Reader:
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self.dataset)
 
     def __getitems__(self, job: tuple[int, Any]) -> list[Any]:
         seed, numbers = job

@@ -15,14 +15,14 @@ from typing import Any, Literal, TypeAlias, final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import flag, one_of, optional_number, whole_number
+from aspecthook.training._options import flag, optional_number, whole_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._files import folder_of, own_path, path_of, unused_path
 from aspecthook.training.checkpoint._folder import newest, saved_by
 from aspecthook.training.loop._runner import Runner
 
 from ._hook import HOOKS, Hook
-from ._monitor import RULES, Monitor, Rule
+from ._monitor import Monitor, Rule
 
 
 @final
@@ -147,8 +147,6 @@ class CheckpointHook(Hook):
         aspecthook.HookOptionError: ...; give rule="greater" or rule="less"
     """
 
-    priority: int | str = "NORMAL"  # any would do, since the file is written after all hooks of the stage
-
     def __init__(
         self,
         interval: int = 1,
@@ -165,12 +163,11 @@ class CheckpointHook(Hook):
         self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
         self.max_keep: int | None = optional_number(who, "max_keep", max_keep, 1)
         self.save_best: str | None = None if save_best is False else save_best  # TOML has no None
-        self.rule: Rule | None = None if rule is None else one_of(who, "rule", rule, RULES)
         flag(who, "save_optimizer", save_optimizer)
         self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
         self._watched: Monitor | None = None
         if self.save_best is not None:
-            self._watched = Monitor(f"{who}(save_best={save_best!r})", self.save_best, self.rule)
+            self._watched = Monitor(f"{who}(save_best={save_best!r})", self.save_best, rule)
         self._best = KeptFiles(self.out_dir, 1, with_optimizer=save_optimizer)  # its mark is the best score
         # Its mark is the iteration at which the run was last saved; None if a validation has changed it since.
         self._files = KeptFiles(self.out_dir, self.max_keep, mark=0, with_optimizer=save_optimizer)
@@ -237,19 +234,13 @@ class CheckpointHook(Hook):
         return f"iter_{runner.progress.iter}.safetensors"
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "last": self._files.state_dict(),
-            "best": self._best.state_dict(),
-            "save_best": self.save_best,
-            "rule": None if self._watched is None else self._watched.rule,
-        }
+        return {"last": self._files.state_dict(), "best": self._best.state_dict(), "save_best": self.save_best}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state; the best checkpoint only if `save_best` and its rule are still the same."""
-        who, rule = type(self).__name__, None if self._watched is None else self._watched.rule
-        self._files.load_state_dict(who, state["last"])
-        if state["save_best"] == self.save_best and rule in (state["rule"], None):
-            self._best.load_state_dict(who, state["best"])
+        """Restore the state; the best checkpoint only if `save_best` is still the same."""
+        self._files.load_state_dict(type(self).__name__, state["last"])
+        if state["save_best"] == self.save_best:
+            self._best.load_state_dict(type(self).__name__, state["best"])
 
 
 @HOOKS.register

@@ -185,9 +185,7 @@ def bindings(hook: object, _: Runner) -> list[Binding]:
 def build_hook(config: str | Mapping[str, Any]) -> tuple[Any, str | None]:
     """Return a hook, and the name in checkpoints that its config gives it."""
     load_hooks()
-    if isinstance(config, str):
-        return HOOKS.build_from_config(config), None
-    rest = dict(config)
+    rest = {"type": config} if isinstance(config, str) else dict(config)
     name = rest.pop("name", None)
     return HOOKS.build_from_config(rest), name
 

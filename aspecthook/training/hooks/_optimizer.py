@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf, isfinite
+from math import isfinite
 from typing import Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.answers import Return
-from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, one_of, optional_number
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.loop._runner import Runner
-from aspecthook.training.registry._registry import check_arguments
+from aspecthook.training.registry._registry import check_keys
 
 from ._hook import HOOKS, Hook
 
@@ -50,12 +49,9 @@ class OptimizerHook(Hook):
             what = f"{who}(grad_clip={brief(grad_clip)})"
             if not isinstance(grad_clip, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
                 raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
-            takes = [Parameter("max_norm", "keyword", False), Parameter("norm_type", "keyword", True)]
-            check_arguments(takes, dict(grad_clip), what)
-            self.max_norm = finite_number(what, "max_norm", grad_clip["max_norm"], above=0)
-            self.norm_type = grad_clip.get("norm_type", 2.0)
-            if self.norm_type != inf:  # infinity stands for the greatest absolute value
-                finite_number(what, "norm_type", self.norm_type, above=0)
+            check_keys(("max_norm", "norm_type"), grad_clip, what)
+            self.max_norm = finite_number(what, "max_norm", grad_clip.get("max_norm"), above=0)
+            self.norm_type = finite_number(what, "norm_type", grad_clip.get("norm_type", 2.0), above=0)
         self.cumulative_iters: int | None = optional_number(who, "cumulative_iters", cumulative_iters, 1)
 
     def before_run(self, runner: Runner) -> None:

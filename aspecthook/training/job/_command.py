@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import signal
 import sys
-from importlib.util import find_spec
+from importlib import import_module
 
 from aspecthook._errors import AspecthookError
+from aspecthook.training.checkpoint._files import own_path, path_of
 
-_REQUIRED = ("numpy", "autograd", "safetensors", "xxhash", "rich", "matplotlib", "jinja2")  # the extra `train`
+from ._settings import default_text, load_settings
 
 
 def run(config: str | None, changes: list[str], *, resume: str | None, overwrite: bool, print_config: bool) -> int:
     """Train. Return the exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C."""
     try:
-        for name in _REQUIRED:  # now, since some of them are first used when the training ends
-            if find_spec(name) is None:
-                raise ModuleNotFoundError(name=name)
         if print_config:
-            from ._settings import default_text
-
             print(default_text(), end="")
         else:
             _train(config, changes, resume, overwrite=overwrite)
@@ -28,8 +24,7 @@ def run(config: str | None, changes: list[str], *, resume: str | None, overwrite
     except ModuleNotFoundError as error:
         return _fail(f"aspecthook train: {error.name} is not installed: pip install {error.name}", error, 2)
     except (AspecthookError, OSError) as error:
-        why = ": ".join(str(one) for one in (getattr(error, "strerror", None), getattr(error, "filename", None)) if one)
-        return _fail(f"aspecthook train: {why or error}", error, 2 if isinstance(error, (ValueError, TypeError)) else 1)
+        return _fail(f"aspecthook train: {error}", error, 2 if isinstance(error, (ValueError, TypeError)) else 1)
     return 0
 
 
@@ -39,11 +34,10 @@ def _fail(message: str, error: BaseException, status: int) -> int:
 
 
 def _train(config: str | None, changes: list[str], resume: str | None, *, overwrite: bool) -> None:
-    from aspecthook.training.checkpoint._files import own_path, path_of
-
-    from ._settings import load_settings
     from ._train import train
 
+    for name in ("safetensors", "xxhash"):  # now, since they are first used when an epoch has been trained
+        import_module(name)
     settings = load_settings(config, changes)
     folder = path_of("[run]", settings["run"]["work_dir"], "work_dir")
     if resume is not None and config is None:  # with the settings of the run that is resumed

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from aspecthook._errors import ConfigError, brief, described
-from aspecthook.training.registry._configs import check_depth, load_config
+from aspecthook.training.registry._configs import load_config
 from aspecthook.training.registry._registry import check_keys
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
@@ -22,7 +22,6 @@ Settings: TypeAlias = dict[str, Any]  # Any: a `Value`; each is checked by whate
 # Sections that are hooks: `lr = false` leaves the hook out.
 HOOKS = {
     "lr": "LrUpdaterHook",
-    "momentum": "MomentumUpdaterHook",
     "checkpoint": "CheckpointHook",
     "timer": "IterTimerHook",
     "guard": "NanGuardHook",
@@ -43,7 +42,7 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = (), *
     """Return the settings of a run: the defaults, changed by a TOML file or a ``config.json``, and by single keys.
 
     A change is ``"section.key=value"``, with the value as in TOML; any other value is a string. A file that is not
-    trusted came with a folder: it may say only what is known to be harmless (see `_received`).
+    trusted came with a folder, which is its ``work_dir``. It may say only what is known to be harmless, see `_TYPES`.
     """
     settings: Settings = tomllib.loads(default_text())
     if path is not None:
@@ -53,7 +52,10 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = (), *
             raise ConfigError(
                 f"the config {path} cannot be read: {error.strerror}; give a TOML file, or the config.json of a run"
             ) from error
-        settings = _changed(settings, config if trusted else _received(config, Path(path)), str(path))
+        settings = _changed(settings, config, str(path))
+        if not trusted:
+            _check_received(config, path)
+            settings["run"]["work_dir"] = str(Path(path).parent)
     for change in changes:
         settings = _changed(settings, _parsed(change), f"--set {change.partition('=')[0]}")
     return settings
@@ -64,13 +66,9 @@ def _parsed(change: str) -> Settings:
     key, equals, text = change.partition("=")
     for value in (text, json.dumps(text.strip(), ensure_ascii=False)) if equals else ():
         try:
-            config = tomllib.loads(f"{key} = {value}")
-            check_depth(config)
-        except RecursionError:
-            raise ConfigError(f"--set {brief(key)}: its value is nested too deeply; correct it") from None
+            return tomllib.loads(f"{key} = {value}")
         except ValueError:  # not TOML; as a string in quotes it is
             continue
-        return config
     raise ConfigError(f"--set {brief(change)}: give section.key=value, such as lr.policy=cosine")
 
 
@@ -92,9 +90,8 @@ def _section(name: str, old: Settings, new: Value, who: str) -> Value:
         raise ConfigError(f"{who}: [{name}] is {described(new)}; give a table, such as {name}.key = ...")
     if name == "run":
         check_keys(old, new, f"{who}: [run]")
-    kind = "policy" if name in ("lr", "momentum") else "type"
     # Another class may not take the options of the old one. The data are read alike, whatever their type.
-    has_other_options = name != "data" and new.get(kind, old.get(kind)) != old.get(kind)
+    has_other_options = name != "data" and any(new.get(key, old.get(key)) != old.get(key) for key in ("type", "policy"))
     return new if has_other_options else old | new
 
 
@@ -120,19 +117,15 @@ _OPTIONS = """
 """
 
 
-def _received(config: Settings, path: Path) -> Settings:
-    """Return a config that came with a folder, with that folder as its ``work_dir``; refuse what is not allowed."""
-    run: Value = config.get("run", {})
-    if not isinstance(run, dict):
-        return config  # which is refused later, as every section that is no table
-    run = {key: value for key, value in run.items() if key != "work_dir"}
-    for name, section in {**config, "run": run}.items():
+def _check_received(config: Settings, path: Path | str) -> None:
+    """Refuse what a config that came with a folder may not say. Its ``work_dir`` has no effect."""
+    for name, section in config.items():
         for place, value in _refused(name, section, name):
-            raise ConfigError(
-                f"{path}: {place}={brief(value)} is not what a config that came with a folder may say; if you trust it "
-                f"as code, name it: --config {path}"
-            )
-    return {**config, "run": {**run, "work_dir": str(path.parent)}}
+            if place != "run['work_dir']":
+                raise ConfigError(
+                    f"{path}: {place}={brief(value)} is not what a config that came with a folder may say; if you "
+                    f"trust it as code, name it: --config {path}"
+                )
 
 
 def _refused(place: str, value: Value, key: str) -> Iterator[tuple[str, Value]]:

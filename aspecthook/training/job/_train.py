@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aspecthook._errors import ConfigError, brief
+from aspecthook._errors import ConfigError
 from aspecthook.training import numpy as ours
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, one_of, whole_number
@@ -22,7 +22,7 @@ from aspecthook.training.data._loading import ArrayDataset, DataLoader, load_dig
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import Registry
 
-from ._settings import HOOKS, Settings, Value
+from ._settings import HOOKS, Settings
 
 Library: TypeAlias = Any  # the modules, optimizers and tensors of NumPy or PyTorch, which have the same names
 
@@ -61,8 +61,7 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
             )
     seed = whole_number("[run]", "seed", settings["run"]["seed"], 0)
     data, held_out, test = _data(settings["data"], seed)
-    size = whole_number("[data]", "batch_size", settings["data"]["batch_size"], 1)
-    loader = DataLoader(data, size, shuffle=True, seed=seed)
+    loader = DataLoader(data, settings["data"]["batch_size"], shuffle=True, seed=seed)
     runner = _runner(settings, seed, *data.arrays)
     if saved is not None:
         runner.resume(saved, other_run=overwrite)
@@ -134,8 +133,7 @@ def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray
         raise ConfigError(f"{error}; correct the value in [model] or [optimizer]") from error
     options = {name: run[name] for name in ("work_dir", "max_epochs", "accumulate", "amp")}
     runner = Runner(model, optimizer=optimizer, loss=loss, seed=seed, **options)
-    sections = {name: settings.get(name, False) for name in HOOKS}
-    hooks = [{"type": HOOKS[name], **section} for name, section in sections.items() if section is not False]
+    hooks = [{"type": kind, **settings[name]} for name, kind in HOOKS.items() if settings[name] is not False]
     runner.register_training_hooks(
         optimizer_config={"grad_clip": settings["clip"]} if settings["clip"] else None,
         log_config=settings["log"],
@@ -150,11 +148,9 @@ def _runner(settings: Settings, seed: int, images: NDArray[Any], labels: NDArray
 _WIDEST = 10_000
 
 
-def _mlp(nn: Library, size: int, classes: int, hidden: Value, dropout: float) -> Library:
+def _mlp(nn: Library, size: int, classes: int, hidden: list[int], dropout: float) -> Library:
     """Return fully connected layers."""
-    if not isinstance(hidden, list) or not all(type(width) is int and width > 0 for width in hidden):
-        raise ConfigError(f"[model]: hidden is {brief(hidden)}; give whole numbers from 1 up, such as [256, 128]")
-    widths = cast("list[int]", hidden)
+    widths = [whole_number("[model]", "hidden", width, 1) for width in hidden]
     if sum(widths) > _WIDEST:
         raise ConfigError(
             f"[model]: hidden has layers of {sum(widths)} units together; an mlp has at most {_WIDEST}: for more, name "

@@ -191,7 +191,6 @@ class BackupAndRestore(Callback):
 
     def _save(self) -> None:
         runner = self.model.runner
-        self.backup_dir.mkdir(parents=True, exist_ok=True)
         path = own_path(self.backup_dir, _CHECKPOINT)
         runner.after_stage(lambda: runner.save_checkpoint(path))  # other hooks may still act in this stage
 
@@ -339,7 +338,8 @@ class CallbackList(Callback):
             self.append(callback)
         if add_history and not any(isinstance(callback, History) for callback in self.callbacks):
             self.append(History())
-        self.set_model(model)
+        if model is not None:
+            self.set_model(model)
         self.set_params(params)
 
     def append(self, callback: object) -> None:
@@ -360,9 +360,7 @@ class CallbackList(Callback):
             callback.set_params(params)
 
     def set_model(self, model: Any) -> None:
-        """Set the model of the callbacks, unless it is None."""
-        if model is None:
-            return
+        """Set the model of the callbacks."""
         super().set_model(model)
         for callback in self.callbacks:
             callback.set_model(model)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MethodType
-from typing import Any, Literal, TypeAlias, final, get_args
+from typing import Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.kinds import Kind
 from aspecthook.training._errors import TrainingError
@@ -53,12 +53,10 @@ class KerasLifecycle(Hook):
 
     def __init__(self, runner: Runner) -> None:
         self.model = RunModel(runner)
-        self.running = False
         self.epoch = Epoch()
         self.test = Means()
-        # The means so far, one dict for all callbacks of a batch; None until one of them asks for it.
-        self._so_far: Numbers | None = None
-        self._loaded = False  # whether the next run continues from a state that was loaded
+        # The means so far, one dict for all callbacks of a batch, and what they are of; None until a callback asks.
+        self._so_far: tuple[Means, Numbers] | None = None
         # By id: the callbacks, and for each the last epoch for which `on_epoch_begin` and `on_epoch_end` were called.
         self.callbacks: dict[int, Any] = {}  # Any: of our class, of Keras's, or one that only looks like them
         self.begun: dict[int, int | None] = {}
@@ -76,15 +74,13 @@ class KerasLifecycle(Hook):
         for _, callback in self._named():
             if hasattr(callback, "resume_run"):  # before any `on_train_begin`
                 callback.resume_run(runner)
-        self.model.resumed = self._loaded
-        if not self._loaded:
+        if not self.model.resumed:
             self.begun.clear()
             self.ended.clear()
             self.epoch.phase, self.epoch.logs = "open", None
-        for _, callback in self._named() if self._loaded else ():
+        for _, callback in self._named() if self.model.resumed else ():
             if is_of_keras(callback.__class__) and not has_state(callback):
                 runner.logger.warning("%s of Keras has no state, and begins anew", callback.__class__.__name__)
-        self.running, self._loaded = True, False
 
     def _introduce(self, runner: Runner, epochs: int | None, mode: str) -> None:
         """Set the model and the params of all callbacks."""
@@ -94,7 +90,6 @@ class KerasLifecycle(Hook):
             # Keras's own monitors would look for a metric that Keras has compiled.
             if getattr(callback, "mode", None) == "auto" and getattr(callback, "monitor_op", self) is None:
                 callback.mode = mode_by_name(str(callback.monitor))
-        for _, callback in self._named():
             callback.set_params({"verbose": 1, "epochs": epochs, "steps": steps})
 
     def before_train(self) -> None:
@@ -110,8 +105,8 @@ class KerasLifecycle(Hook):
         self.before_train()
 
     def always_run(self) -> None:
-        """Note that later validations do not belong to a run."""
-        self.running = self._loaded = False
+        """Note that the next run begins anew, unless a state is loaded before it."""
+        self.model.resumed = False
 
     # Epochs
 
@@ -137,7 +132,7 @@ class KerasLifecycle(Hook):
     def after_val_epoch(self, runner: Runner) -> None:
         """Take the numbers of a validation; one before the first batch of an epoch does not belong to it."""
         epoch = self.epoch
-        if self.running and (epoch.phase != "open" or runner.progress.inner_iter > 0):
+        if runner.running and (epoch.phase != "open" or runner.progress.inner_iter > 0):
             epoch.val = {**(epoch.val or {}), **of_mode("val", runner.logs)}
         if epoch.phase == "trained" and not runner.validation_follows():
             epoch.phase = "over after val"
@@ -163,14 +158,15 @@ class KerasLifecycle(Hook):
 
     def so_far(self, means: Means) -> Numbers:
         """Return the means of an epoch of training, or of an evaluation, so far."""
-        if self._so_far is None:
-            self._so_far = dict(sorted(means.now().items()))
-        return self._so_far
+        # A hook may have validated within the batch, and then the means are those of the validation.
+        if self._so_far is None or self._so_far[0] is not means:
+            self._so_far = means, dict(sorted(means.now().items()))
+        return self._so_far[1]
 
     def before_val_epoch(self, runner: Runner) -> None:
         """Begin a validation, a test or a prediction."""
         self.test = Means()
-        if not self.running:
+        if not runner.running:
             self._introduce(runner, 1, runner.mode)
 
     def after_val_iter(self, result: Outputs, logs: Numbers) -> None:
@@ -178,13 +174,8 @@ class KerasLifecycle(Hook):
         self.test.add(result, logs)
         self._so_far = None
 
-    def always_val_epoch(self) -> None:
-        """Forget the means of the evaluation. If a hook has validated within a batch, training needs its own again."""
-        self._so_far = None
-
     before_test_epoch = before_predict_epoch = before_val_epoch
     after_test_iter = after_val_iter
-    always_test_epoch = always_val_epoch
 
     # Checkpoints
 
@@ -205,12 +196,9 @@ class KerasLifecycle(Hook):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state."""
-        epoch: dict[str, Any] = dict(state["epoch"])
-        if epoch["phase"] not in get_args(Phase):
-            raise ValueError(f"an epoch is never in the phase {epoch['phase']!r}")
-        epoch["train"] = Means(epoch["train"])
-        self.epoch = Epoch(**epoch)
-        self._loaded = not self.running
+        epoch: Mapping[str, Any] = state["epoch"]
+        self.epoch = Epoch(**{**epoch, "train": Means(epoch["train"])})
+        self.model.resumed = True
         for name, callback in self._named():
             if name in state["callbacks"]:
                 begun, self.ended[id(callback)] = state["callbacks"][name]

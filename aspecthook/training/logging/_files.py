@@ -29,7 +29,7 @@ from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 
-from ._loggers import TIMES, LoggerHook, Row, duration_text, eta_of, number_text, one_line
+from ._loggers import RATES, TIMES, LoggerHook, Row, duration_text, eta_of, number_text, one_line
 
 Mark: TypeAlias = tuple[int, int]  # the size of a file, and its checksum
 
@@ -262,8 +262,7 @@ class EventFile:
                 self._open()
             for name, value in row.numbers.items():
                 if not isinstance(value, str) and name not in TIMES:
-                    own = f"{row.mode}/{name.removeprefix(f'{row.mode}_')}"
-                    tag = name if name.startswith(("lr", "momentum")) else own
+                    tag = name if name in RATES else f"{row.mode}/{name.removeprefix(f'{row.mode}_')}"
                     self._write_event(row.total_iter, summary=scalar(tag, value))
             self._writer.flush()
         except OSError:

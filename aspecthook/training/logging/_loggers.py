@@ -24,6 +24,7 @@ Sink: TypeAlias = Callable[["Row"], object]
 
 PLACE = ("mode", "epoch", "iter")
 TIMES = ("time", "data_time")
+RATES = ("lr", "momentum")
 # The names of the numbers of all modes but training begin with the mode, as in `val_loss`.
 _PREFIXES = ("val_", "test_", "predict_")
 
@@ -37,8 +38,7 @@ class Row(NamedTuple):
         iter: The number of iterations done in the epoch or in the run, depending on which of the two the logger counts.
         total_iter: The number of iterations done in the run.
         numbers: Numbers, and texts, by name. In a training row, numbers are means over its samples. ``lr`` and
-            ``momentum`` of the first parameter group come first, with ``lr_1`` … for groups that differ; times come
-            last.
+            ``momentum`` of the first parameter group come first, and times come last.
 
     Example:
         >>> Row("train", 2, 10, 110, {"lr": 0.1, "loss": 0.5}).flat()
@@ -89,17 +89,13 @@ def _training_values(logs: Mapping[str, Any]) -> dict[str, float | str]:
 
 
 def rates_of(optimizer: object) -> dict[str, float | str]:
-    """Return the learning rate and the momentum: of the first group, or of all groups if they differ."""
+    """Return the learning rate and the momentum of the first parameter group; a momentum of 0 is left out."""
     groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
-    found: dict[str, float | str] = {}
-    for word in ("lr", "momentum"):
-        # The first beta of Adam is its momentum.
-        given = [group.get(word, group.get("betas", (None,))[0] if word == "momentum" else None) for group in groups]
-        rates = [rate for rate in map(number_of, given) if rate is not None]
-        if rates and (word == "lr" or any(rates)):
-            shown = rates if any(rate != rates[0] for rate in rates) else rates[:1]
-            found.update((f"{word}_{n}" if n else word, rate) for n, rate in enumerate(shown))
-    return found
+    group = groups[0] if groups else {}
+    # The first beta of Adam is its momentum.
+    lr, momentum = number_of(group.get("lr")), number_of(group.get("momentum", group.get("betas", (None,))[0]))
+    found = {"lr": lr, "momentum": momentum or None}
+    return {name: rate for name, rate in found.items() if rate is not None}
 
 
 def number_text(value: float | str) -> str:
@@ -365,12 +361,8 @@ class IterTimerHook(Hook):
 
     @property
     def mean(self) -> float | None:
-        """The mean duration of an iteration since the run began or was resumed."""
+        """The mean duration of an iteration of this process; a checkpoint may come from another machine."""
         return self._total / self._count if self._count else None
-
-    def before_run(self) -> None:
-        """Start over: earlier measurements may come from another machine."""
-        self._count, self._total = 0, 0.0
 
     def before_train_epoch(self) -> None:
         """Start waiting for the first batch."""

@@ -15,11 +15,9 @@ from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 
-from ._loggers import TIMES, LoggerHook, Row, duration_text, eta_of, number_text, one_line, rates_of
+from ._loggers import RATES, TIMES, LoggerHook, Row, duration_text, eta_of, number_text, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rich.progress import Progress
 
 _REDRAW = 0.1  # seconds; nobody could read a bar that changes more often
@@ -162,7 +160,7 @@ class ProgressHook(LoggerHook):
         head = _place(runner, row.epoch, row.iter) if self._running else ""
         head = head if row.mode == "train" else f"{head} {row.mode}".lstrip()
         duration = [duration_text(now - self._printed_at)] if self._running else []
-        text = "  ".join([head, *_texts(runner, row.mode, row.numbers), *duration])
+        text = "  ".join([head, *_texts(row), *duration])
         self._send(runner, _fit(text))
         self._printed_at = now
 
@@ -182,7 +180,7 @@ class ProgressHook(LoggerHook):
                 head = _place(runner, 0, done)
             eta = eta_of(runner)
             numbers = [] if eta is None else [f"eta {duration_text(eta)}"]
-            numbers += _texts(runner, "train", self._means(runner))
+            numbers += _texts(self._row(runner, "train", self._means(runner)))
         self._bar = self._bar or Bar()
         try:
             self._bar.draw(head, "  ".join(numbers), done, total)
@@ -201,10 +199,8 @@ def _place(runner: Runner, epoch: int, done: int) -> str:
     return f"{word} {count}" if total is None else f"{word} {count:>{len(str(total))}}/{total}"
 
 
-def _texts(runner: Runner, mode: str, numbers: Mapping[str, float | str]) -> list[str]:
-    """Return the numbers of a mode as texts, without times, and of the training with its rate last."""
-    rates = rates_of(runner.optimizer)
-    shown = {name: value for name, value in numbers.items() if name not in rates and name not in TIMES}
-    if mode == "train" and "lr" in rates:
-        shown["lr"] = rates["lr"]
-    return [f"{name} {number_text(value)}" for name, value in shown.items()]
+def _texts(row: Row) -> list[str]:
+    """Return the numbers of a row as texts, without times and momenta, and of the training with its rate last."""
+    names = [name for name in row.numbers if name not in (*RATES, *TIMES)]
+    names += ["lr"] if row.mode == "train" and "lr" in row.numbers else []
+    return [f"{name} {number_text(row.numbers[name])}" for name in names]

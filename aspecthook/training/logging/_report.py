@@ -29,12 +29,12 @@ from aspecthook.training.loop._interrupts import INTERRUPTS
 from aspecthook.training.loop._runner import Runner
 
 from ._files import FileLoggerHook, LineLoggerHook
-from ._loggers import PAUSE, TIMES, Row, number_text
+from ._loggers import PAUSE, RATES, TIMES, Row, number_text
 
 Curve: TypeAlias = list[tuple[int, float]]  # the iteration of the run, and a number
 
 _MOST_ROWS = 400  # of the training; a chart is about as many pixels wide
-_LAST = ("lr", "momentum", "grad_norm", *TIMES)  # results come first
+_LAST = (*RATES, "grad_norm", *TIMES)  # results come first
 _MOST_PANELS = 24
 _HUGE = 1e300  # greater numbers cannot be drawn
 _LONGEST_TITLE = 40  # characters
@@ -133,13 +133,13 @@ def curves_of(rows: Sequence[Row]) -> dict[str, dict[str, Curve]]:
     for row in rows:
         for name, value in row.numbers.items():
             base = name.removeprefix(f"{row.mode}_")
-            is_repeated = row.mode != "train" and base.partition("_")[0] in ("lr", "momentum")
+            is_repeated = row.mode != "train" and base in RATES
             if not isinstance(value, str) and not is_repeated:
                 curve = found.setdefault(base, {}).setdefault(row.mode, [])
                 curve.append((row.total_iter, value if abs(value) < _HUGE else nan))
 
     def rank(name: str) -> tuple[bool, bool, bool]:
-        return name in _LAST or name.startswith(("lr_", "momentum_")), name != "loss", [*found[name]] == ["train"]
+        return name in _LAST, name != "loss", [*found[name]] == ["train"]
 
     return {name: found[name] for name in sorted(found, key=rank)}
 

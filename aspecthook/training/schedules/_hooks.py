@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from math import ceil, inf
 from typing import Any, ClassVar, cast
 
-from aspecthook._errors import ConfigError, brief
+from aspecthook._errors import ConfigError
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag
 from aspecthook.training.hooks._hook import HOOKS, Hook
@@ -100,7 +100,8 @@ class LrUpdaterHook(Hook):
         if self._counts_epochs(runner):
             progress, end = runner.epoch, runner.max_epochs or inf
         else:
-            progress, end = runner.step, _steps(runner)
+            # The number of steps, each of which may be made of several batches; unknown if an epoch has no length.
+            progress, end = runner.step, inf if runner.max_iters is None else ceil(runner.max_iters / runner.accumulate)
         key = f"initial_{self._word}"
         for place, group in enumerate(runner.optimizer.param_groups):
             if key not in group:
@@ -154,18 +155,6 @@ class MomentumUpdaterHook(LrUpdaterHook):
             group["momentum"] = regular / factor
         else:
             group["betas"] = (regular / factor, *group["betas"][1:])
-
-
-def _steps(runner: Runner) -> float:
-    """Return the number of steps of a run, each of which may be made of several batches."""
-    if runner.max_iters is not None:
-        return ceil(runner.max_iters / runner.accumulate)
-    if runner.max_epochs is None:
-        return inf
-    raise TrainingError(
-        f"a schedule by steps must know how many batches an epoch has, but {brief(runner.data_loader)} has no length; "
-        "give it one, or give the run max_iters"
-    )
 
 
 # The classes of the hooks of a usual run. Their own priorities are those that mmcv gives them.

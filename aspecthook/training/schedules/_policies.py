@@ -232,8 +232,8 @@ def _known(maximum: float) -> float:
     if maximum < inf:
         return maximum
     raise ConfigError(
-        "this policy must know at which epoch the run ends, or by steps at which step; give the run max_epochs (or "
-        "max_iters, with by_epoch=False), or choose a policy that does not need the end"
+        "this policy must know at which epoch the run ends, or by steps at which step; give the run max_epochs, or, "
+        "with by_epoch=False, max_iters or a loader that has a length; or choose a policy that does not need the end"
     )
 
 

@@ -157,11 +157,6 @@ def test_all_random_generators_are_restored(library: str) -> None:
 # What one of them has not
 
 
-def test_numpy_has_no_mixed_precision() -> None:
-    with pytest.raises(TrainingError, match="amp=True: mixed precision is PyTorch's"):
-        backend_of(nn.Linear(1, 1)).amp(True, None)
-
-
 @with_torch
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 def test_wrappers_of_a_model_change_no_names() -> None:

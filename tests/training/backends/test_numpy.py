@@ -218,7 +218,7 @@ def test_a_loss_without_parameters_has_no_backward() -> None:
         (lambda: cross_entropy(np.zeros((2, 3)), np.zeros((2, 2))), "shape"),
         (lambda: cross_entropy(np.zeros((2, 3)), np.zeros(2)), "shape"),
         (lambda: cross_entropy(np.zeros(3), np.array(1)), "shape"),
-        (lambda: Dropout(1.0), "give the share to drop, from 0 up and below 1"),
+        (lambda: Dropout(1.0), "Dropout: p=1.0; give a number below 1"),
         (lambda: SGD([], lr=0.1), r"SGD steps parameters, and was given \[\]; give model.parameters"),
         (lambda: SGD([1], lr=0.1), "was given"),
         (lambda: SGD([PARAMETER, PARAMETER]), "each only once"),

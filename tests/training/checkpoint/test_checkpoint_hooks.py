@@ -248,7 +248,7 @@ def test_a_rule_that_the_name_does_not_show_is_required_at_once() -> None:
 def test_the_best_begins_anew_if_it_is_another_number_now(tmp_path: Path) -> None:
     run(tmp_path, CheckpointHook(save_best="acc"), scores=[5])
     state = load(tmp_path / "epoch_1.safetensors")["hooks"]["CheckpointHook"]
-    for hook in (CheckpointHook(save_best="loss"), CheckpointHook(save_best="acc", rule="less"), CheckpointHook()):
+    for hook in (CheckpointHook(save_best="loss"), CheckpointHook()):
         hook.load_state_dict(state)
         assert (hook.best_score, hook.best) == (None, None)
         assert hook.state_dict()["last"]["files"] == files("epoch_1")
@@ -268,7 +268,6 @@ def test_the_best_begins_anew_if_it_is_another_number_now(tmp_path: Path) -> Non
         ({"interval": True}, HookTypeError),
         ({"max_keep": 0}, HookOptionError),
         ({"max_keep": "all"}, HookTypeError),
-        ({"rule": "more"}, HookOptionError),
         ({"save_best": True}, HookTypeError),
     ],
 )

@@ -194,7 +194,6 @@ def test_with_other_batch_sizes_and_ranks_each_sample_of_the_epoch_is_read_once(
     ("there", "says"),
     [
         ({"order": "shuffled"}, "order was 'shuffled' and is 'as it is'"),
-        ({"loader": "Resumable"}, "loader was 'Resumable' and is 'DataLoader'"),
         ({"samples": 9}, "in the middle of an epoch.*samples was 9 and is 10"),
     ],
 )

@@ -176,13 +176,6 @@ def test_a_rule_is_known_by_the_whole_name_first_and_then_by_a_part(key: str, ru
     assert known_rule(key) == rule
 
 
-def test_auto_means_the_first_number_and_those_of_the_whole_come_first(tmp_path: Path) -> None:
-    assert best_of([1.0, 2.0], tmp_path / "1", save_best="auto")[1].best_score == 2.0
-    evaluate = iter([{"auc": 0.75}, {"auc": 0.25}])
-    saved, hook, _ = best_of([1.0, 2.0], tmp_path / "2", save_best="auto", evaluate=lambda *_: next(evaluate))
-    assert (saved, hook.best_score) == ([0], 0.75)
-
-
 @pytest.mark.parametrize("first", [45, 55])
 @pytest.mark.parametrize("rows", [[(0.9, 0.5)], [(0.5, 0.9)], [(0.1, 0.3), (0.2, 0.1)], [(0.1, 0.2), (0.3, 0.1)]])
 def test_the_best_is_that_of_all_validations_though_one_moment_has_several(
@@ -377,13 +370,3 @@ def test_two_ranks_have_the_same_numbers_and_decide_alike(tmp_path: Path) -> Non
     assert len(first["files"]) == 1
     assert first["files"][0].startswith("best_val_loss_epoch_")
     assert first["skip"] == [1, 9, True]
-
-
-def test_an_unknown_best_score_is_refused_before_any_training_by_a_validation_at_the_start(tmp_path: Path) -> None:
-    began: list[int] = []
-    saver = EvalHook([1.0], start=0, save_best="val_accu", rule="greater", out_dir=tmp_path)
-    runner = make(max_epochs=2, hooks=[saver])
-    hooks(runner.train_iter).pre(lambda iter: began.append(iter))
-    with pytest.raises(TrainingError, match=r"logged val_acc, val_size; did you mean 'val_acc'"):
-        runner.fit([1.0])
-    assert began == []

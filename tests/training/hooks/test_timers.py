@@ -118,20 +118,3 @@ def test_an_iteration_that_fails_is_not_counted(clock: Clock) -> None:
     clock.now += 1000
     runner.fit(Slow(clock, 3))
     assert times.rows == [(1.0, 4.0)] * 6
-
-
-@pytest.mark.parametrize(
-    ("progress", "options", "expected"),
-    [
-        ({"iter": 4}, {"max_iters": 10}, 6.0),
-        ({"iter": 10}, {"max_iters": 10}, 0.0),
-        ({"iter": 5, "epoch": 1}, {"max_epochs": 3}, None),
-    ],
-)
-def test_the_iterations_that_are_left_are_known_or_there_is_no_estimate(
-    progress: dict[str, int], options: dict[str, int], expected: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(IterTimerHook, "mean", 1.0)
-    runner = make(logged, IterTimerHook(), **options)
-    runner.restore({**runner.state_dict(), "progress": {**runner.progress.state_dict(), **progress}}, resume=True)
-    assert eta_of(runner) == expected

@@ -45,14 +45,6 @@ def test_the_model_has_all_that_callbacks_use_of_a_keras_model(library: str, tmp
         _ = model.to_json
 
 
-def test_a_callback_may_set_attributes_of_its_model() -> None:
-    runner = run_of("numpy", max_epochs=1)
-    history = runner.register_hook(k.History())
-    runner.register_hook(k.LambdaCallback(on_train_begin=lambda logs: setattr(history.model, "mine", 3)))
-    runner.fit(data(1))
-    assert history.model.mine == 3 and history.model.history is history
-
-
 def test_removing_a_callback_removes_its_hooks_and_no_others() -> None:
     # The lifecycle, which the first callback puts in front of it, shifted the list of handles: an IndexError.
     seen, other = recorder("on_epoch_end"), recorder("on_epoch_end")

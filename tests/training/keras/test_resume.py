@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aspecthook import Return, hooks
-from aspecthook.training import EvalHook, Runner, TrainingError
+from aspecthook.training import EvalHook, Runner
 from aspecthook.training import keras as ours
 from tests.training.kit import data, registered, run_of, same, state, with_torch
 
@@ -162,12 +162,3 @@ def test_our_callbacks_resume_bit_by_bit_from_any_moment(name: str, tmp_path: Pa
 @with_torch
 def test_our_callbacks_resume_with_pytorch(tmp_path: Path) -> None:
     assert check("validates", tmp_path, "torch", MOMENTS[1::4]) >= 6
-
-
-def test_a_state_of_the_callbacks_that_no_run_saves_is_refused() -> None:
-    runner = registered(run_of("numpy"), [ours.History()])
-    state = runner.state_dict()
-    (life,) = [one for one in state["hooks"].values() if "epoch" in one and "callbacks" in one]
-    life["epoch"]["phase"] = "begun"
-    with pytest.raises(TrainingError, match="an epoch is never in the phase 'begun'; nothing was changed"):
-        runner.restore(state, resume=True)

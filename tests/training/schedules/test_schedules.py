@@ -264,8 +264,10 @@ def test_a_policy_that_does_not_fit_the_run_is_refused_before_the_first_batch(
 def test_a_policy_that_must_know_the_end_is_refused_where_the_run_does_not() -> None:
     with pytest.raises(ConfigError, match="at which epoch the run ends, or by steps"):
         Run(max_epochs=None, max_iters=50).go(LrUpdaterHook("poly", by_epoch=True))
-    with pytest.raises(TrainingError, match="a schedule by steps must know how many batches an epoch has"):
+    with pytest.raises(ConfigError, match="with by_epoch=False, max_iters or a loader that has a length"):
         Run(length=None).go(LrUpdaterHook("poly", by_epoch=False))
+    # Policies that do not need the end were refused too.
+    assert Run(length=None).go(LrUpdaterHook("exp", gamma=0.5, by_epoch=False))[1] == [0.05]
     assert Run(length=None, max_iters=20).go(LrUpdaterHook("poly", by_epoch=False))[10] == [0.05]
 
 
