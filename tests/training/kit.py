@@ -17,7 +17,6 @@ import pytest
 
 from aspecthook.training import Runner
 from aspecthook.training import numpy as nn
-from aspecthook.training.loop._dialect import name_in_list
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 TORCH = pytest.param("torch", marks=[pytest.mark.torch, needs_torch])
@@ -68,7 +67,7 @@ class Clock:
 
 def registered(runner: Runner, hooks: Iterable[Any]) -> Runner:
     for hook in hooks:
-        runner.register_hook(hook, name=name_in_list(runner.registered, hook))
+        runner.register_hook(hook, name=runner.registered.free_name(hook))
     return runner
 
 

@@ -22,7 +22,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, one_of, whole_number
 from aspecthook.training._ranks import rank_and_world_size
 from aspecthook.training.backends._state import remade
-from aspecthook.training.loop._reading import differences, refuse_layout
+from aspecthook.training.loop._reading import refuse_layout
 
 Array: TypeAlias = NDArray[Any]
 
@@ -220,10 +220,6 @@ class DataLoader:
             "world_size": self.world_size,
         }
 
-    def state_after(self, state: Mapping[str, Any], batches: int) -> dict[str, Any]:
-        """Return the state in which the loader is that many batches after a state, in the same epoch."""
-        return {**state, "position": state["position"] + batches}
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Move to an epoch and a position; the next iteration reads no sample before it.
 
@@ -238,7 +234,8 @@ class DataLoader:
         here = self.state_dict()
         there = {**here, "origin": 0, **state}
         position, origin = int(there["position"]), int(there["origin"])
-        what = differences({name: there[name] for name in ("samples", "order")}, here)
+        names = [name for name in ("samples", "order") if there[name] != here[name]]
+        what = ", ".join(f"{name} was {brief(there[name])} and is {brief(here[name])}" for name in names)
         if what and (position or origin):
             raise refuse_layout(what)
         if any(there[name] != here[name] for name in ("batch_size", "world_size")):

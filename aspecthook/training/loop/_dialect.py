@@ -8,7 +8,7 @@ and the stages that they become hooks on. No system has a list of hooks, an orde
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, field
@@ -109,13 +109,11 @@ def bindings_of(hook: object, run: object) -> list[Binding]:
     return found
 
 
-def attach(
-    run: object, hook: object, bindings: Iterable[Binding], priority: int | str | None, who: str
-) -> tuple[Handle, ...]:
+def attach(run: object, hook: object, bindings: Iterable[Binding], priority: int | str | None) -> tuple[Handle, ...]:
     """Add bindings to the stages of a run, all of them or none, with a priority or else the hook's own."""
     name = type(hook).__name__
     own = getattr(hook, "priority", "NORMAL") if priority is None else priority
-    number = priority_of(own, f"the {who} {name}")
+    number = priority_of(own, f"the hook {name}")
     handles: list[Handle] = []
     with ExitStack() as undo:
         for stage, kind, function in bindings:
@@ -131,7 +129,9 @@ def attach(
 # The hooks of a run
 
 
-class Registered(NamedTuple):
+@final
+@dataclass(frozen=True, eq=False)  # hooks may be equal, and are still two
+class Registered:
     """A hook of a run."""
 
     hook: Any
@@ -140,40 +140,18 @@ class Registered(NamedTuple):
 
 
 @final
-class HookList:
+class HookList(list[Registered]):
     """The hooks of a run, in the order in which they were registered."""
 
-    def __init__(self) -> None:
-        self._all: list[Registered] = []
+    # Names
 
-    def __iter__(self) -> Iterator[Registered]:
-        return iter(self._all)
-
-    def add(self, run: object, hook: Any, priority: int | str | None, name: object) -> None:
-        """Add the methods of a hook to the stages of a run, and the hook to the list."""
-        checked = self._name(hook, name)
-        bindings = bindings_of(hook, run)  # which may add another hook, such as the lifecycle of callbacks
-        self._all.append(Registered(hook, checked, attach(run, hook, bindings, priority, "training hook")))
-
-    def remove(self, hook: object) -> None:
-        """Remove the methods of a hook from the stages, and the hook from the list."""
-        for place in reversed(range(len(self._all))):  # by place, since hooks may be equal
-            if self._all[place].hook is hook:
-                for handle in self._all.pop(place).handles:
-                    handle.remove()
-                return
-        names = ", ".join(type(one.hook).__name__ for one in self) or "none"
-        raise TrainingError(
-            f"this {type(hook).__name__} is not registered on this runner, and cannot be removed; hooks: {names}"
-        )
-
-    def _name(self, hook: object, given: object) -> str:
+    def name_of(self, hook: object, given: object) -> str:
         """Return the name of a hook that is added next; refuse one that would not tell it apart.
 
         Hooks of one class and without a state are numbered, and the number means nothing: of those with a state, only
         one may go without a name of its own.
         """
-        kind, name = type(hook).__name__, name_in_list(self, hook)
+        kind, name = type(hook).__name__, self.free_name(hook)
         if given is None:
             if name != kind and _has_state(hook):
                 raise HookOptionError(
@@ -187,6 +165,11 @@ class HookList:
             raise HookOptionError(f"register_hook({kind}, name={given!r}): the name is taken; give another one")
         return given
 
+    def free_name(self, hook: object) -> str:
+        """Return a name for the next hook of a list that is registered whole, so that its order tells hooks apart."""
+        kind, taken = type(hook).__name__, {one.name for one in self if one.hook is not hook}
+        return next(name for n in count(1) if (name := kind if n == 1 else f"{kind} {n}") not in taken)
+
     # States
 
     def states(self) -> dict[str, Any]:
@@ -195,18 +178,18 @@ class HookList:
 
     def load(self, states: Mapping[str, Any], logger: Logger) -> None:
         """Restore the hooks, each by its name."""
-        unknown = states.keys() - {one.name for one in self}
-        lost = ", ".join(printable(name) for name in states if states[name] and name in unknown)
+        ours = {one.name for one in self}
+        lost = ", ".join(printable(name) for name, state in states.items() if state and name not in ours)
         if lost:
             logger.warning("the checkpoint has the state of hooks that are not registered: %s", lost)
-        for hook, name, _ in self:
-            if name in states and hasattr(hook, "load_state_dict"):
+        for one in self:
+            if one.name in states and hasattr(one.hook, "load_state_dict"):
                 try:
-                    hook.load_state_dict(states[name])
+                    one.hook.load_state_dict(states[one.name])
                 except Exception as error:
                     raise TrainingError(
-                        f"the hook {name} cannot load its state from the checkpoint: {type(error).__name__}: {error}; "
-                        "nothing was changed. Give it the options that it had, or remove it from the runner"
+                        f"the hook {one.name} cannot load its state from the checkpoint: {type(error).__name__}: "
+                        f"{error}; nothing was changed. Give it the options that it had, or remove it from the runner"
                     ) from error
 
     def note(self, undo: ExitStack) -> None:
@@ -220,19 +203,13 @@ class HookList:
             with suppress(Exception):
                 hook.load_state_dict(state)
 
-        for hook, _, _ in self:
+        for hook in (one.hook for one in self):
             if hasattr(hook, "load_state_dict"):
                 attributes: dict[str, Any] = getattr(hook, "__dict__", {})
                 undo.callback(attributes.update, dict(attributes))
                 undo.callback(attributes.clear)
                 with suppress(Exception):
                     undo.callback(load_again, hook, deepcopy(hook.state_dict()))
-
-
-def name_in_list(registered: Iterable[Registered], hook: object) -> str:
-    """Return a name for the next hook of a list that is registered whole, so that its order tells hooks apart."""
-    kind, taken = type(hook).__name__, {one.name for one in registered if one.hook is not hook}
-    return next(name for n in count(1) if (name := kind if n == 1 else f"{kind} {n}") not in taken)
 
 
 def _has_state(hook: Any) -> bool:

@@ -56,11 +56,6 @@ class Interrupts:
         """The interrupt that ends the run, agreed or not; None if there is none."""
         return self.came or self.noted
 
-    def raise_noted(self) -> None:
-        """Raise the interrupt that was noted, if one was, agreed or not."""
-        if self.first is not None:
-            raise self.first
-
     def release(self) -> None:
         """Restore the handlers that were there before."""
         while self._replaced:

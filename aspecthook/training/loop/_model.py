@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
@@ -101,18 +101,12 @@ def logged_by(mode: str, logs: Mapping[str, Any]) -> dict[str, Any]:
 class Means:
     """Means of what a model logs over many batches, weighted by the samples of each."""
 
-    def __init__(self, totals: Mapping[str, list[float]] | None = None) -> None:
-        # For each name the sum, and the number of samples.
-        self.totals: dict[str, list[float]] = {name: list(total) for name, total in (totals or {}).items()}
-
-    @classmethod
-    def of_all(cls, shares: Iterable[Mapping[str, list[float]]]) -> Means:
-        """Return the means over the batches of all ranks, of the totals of each."""
-        means = cls()
+    def __init__(self, *shares: Mapping[str, list[float]]) -> None:
+        """Begin with the totals of others, such as those of all ranks."""
+        self.totals: dict[str, list[float]] = {}  # for each name the sum, and the number of samples
         for share in shares:
             for name, (total, count) in share.items():
-                means._count(name, total, count)
-        return means
+                self._count(name, total, count)
 
     def add(self, outputs: Outputs, logs: Mapping[str, Any] | None = None) -> None:
         """Add the outputs of a batch; of a model that names no numbers, the loss that the runner has logged."""

@@ -33,7 +33,6 @@ class Progress:
     validated: int = 0  # the validations of the row
 
     # Of the current epoch, and not in checkpoints:
-    pending_epoch: str | None = None  # the mode of one that the workflow has begun, until its body begins
     length: int | None = None  # the number of batches when its body began, if it is known
     accumulated: bool = False  # whether there are gradients that the optimizer has not used yet
 
@@ -43,13 +42,8 @@ class Progress:
 
     def loaded(self, counts: Mapping[str, Any]) -> Progress:
         """Return the progress with the counts from a checkpoint."""
-        loaded = replace(self)
-        for name in COUNTS:
-            count = int(counts[name])
-            if count < 0:
-                raise ValueError(f"the count {name!r} is {count}")
-            setattr(loaded, name, count)
-        return loaded
+        loaded: dict[str, Any] = {name: int(counts[name]) for name in COUNTS}
+        return replace(self, **loaded)
 
     # The workflow: rows of a mode and a number of epochs, or of iterations, which are repeated until the end
 
@@ -63,12 +57,7 @@ class Progress:
         return end if len(workflow) == 1 else min(self.begun + workflow[self.row][1], end)
 
     def advance(self, workflow: Workflow, end: float, *, stopping: bool) -> str | None:
-        """Move to the row of the workflow that has the next epoch, which is pending, and return its mode.
-
-        It is None if the run is over.
-
-        """
-        self.pending_epoch = None
+        """Move to the row of the workflow that has the next epoch, and return its mode; None if the run is over."""
         # A run may be resumed in the middle of its workflow. One that was resumed after the last iteration of an epoch
         # has only the hooks after the epoch left. A hook that stops it at once had stopped it in that iteration, and
         # the epoch ended all the same.
@@ -76,11 +65,10 @@ class Progress:
         while goes_on and (self.row or self.trained > self.begun or self.trained < end):
             mode, times = workflow[self.row]
             if self.trained < self.row_end(workflow, end) if mode == "train" else self.validated < times:
-                self.pending_epoch = mode
-                break
+                return mode
             self.row = (self.row + 1) % len(workflow)
             self.begun, self.validated = self.trained, 0
-        return self.pending_epoch
+        return None
 
 
 def workflow_of(rows: Iterable[Any]) -> Workflow:

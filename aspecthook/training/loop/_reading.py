@@ -13,7 +13,6 @@ from inspect import GEN_SUSPENDED, getgeneratorstate
 from itertools import islice
 from typing import Any, final
 
-from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import process_group
 from aspecthook.training.backends._state import is_tensor, map_leaves
@@ -53,15 +52,12 @@ class Reading:
         if loader is None or loader is not self._loader:
             return self.saved
         epoch, place = progress.epoch, progress.inner_iter
-        state: dict[str, Any] = {"epoch": epoch, "place": place, "length": progress.length, "layout": layout_of(loader)}
+        state: dict[str, Any] = {"epoch": epoch, "place": place, "length": progress.length}
         if not _has_state(loader):
             return state
         if place == self._read or epoch != self._epoch:
             return {**state, "own": _packed(loader.state_dict()), "skip": 0}
-        # Inside an iteration, the loader is a batch ahead of the run.
-        read, own = self._begun
-        if hasattr(loader, "state_after"):  # it moves there without reading the samples before
-            return {**state, "own": loader.state_after(own, place - read), "skip": 0}
+        read, own = self._begun  # inside an iteration, the loader is a batch ahead of the run
         return {**state, "own": own, "skip": place - read}
 
     def begin(self, loader: Any, progress: Progress) -> Iterator[Any]:
@@ -87,12 +83,12 @@ class Reading:
         if is_over:
             progress.length = self._read = start
             return iter(())
+        skip: int = start if own is None else saved["skip"]
+        self._read = start - skip
         # What is left of an epoch may be divided into other batches than what was read.
         resizes = start and hasattr(loader, "batches_left")
-        progress.length = start + loader.batches_left() if resizes else length_of(loader)
-        skip: int = start if own is None else saved["skip"]
+        progress.length = self._read + loader.batches_left() if resizes else length_of(loader)
         rest = iter(loader)  # before its state is asked for, since loaders may change it here
-        self._read = start - skip
         self._begun = self._read, _packed(loader.state_dict()) if _has_state(loader) else None
         self._pass = self._counted(rest, progress)
         next(islice(self._pass, skip, skip), None)
@@ -109,35 +105,22 @@ class Reading:
 
 def _check_place(loader: object, saved: Mapping[str, Any], start: int) -> None:
     """Refuse to read on after so many batches if the data have changed, or cannot be read from there."""
-    what = differences(saved.get("layout", {}), layout_of(loader))
-    if what:
-        raise refuse_layout(f"{what} (after {start} batches)")
-    if not isinstance(loader, Sequence) and not (_has_state(loader) and "own" in saved):
+    there, here = saved.get("length"), length_of(loader)
+    # A loader that has `batches_left` divides what is left of its samples into other batches, and checks them itself.
+    if there != here and None not in (there, here) and not hasattr(loader, "batches_left"):
+        raise refuse_layout(f"batches was {there} and is {here} (after {start} batches)")
+    if not ("own" in saved if _has_state(loader) else issubclass(type(loader), Sequence) and "own" not in saved):
         raise TrainingError(
             f"the run is in the middle of an epoch, after {start} batches, and a {type(loader).__name__} cannot be "
-            "read on from there: it has no state_dict; put PyTorch's DataLoader into "
+            "read on from there: it has no state_dict, or other data were read before; put PyTorch's DataLoader into "
             "aspecthook.training.data.Resumable, or resume from a checkpoint at the end of an epoch"
         )
-
-
-def layout_of(loader: Any) -> dict[str, Any]:
-    """Return what of the data must not change in the middle of an epoch, as far as it is known."""
-    known = {"loader": type(loader).__name__, "samples": length_of(getattr(loader, "dataset", None))}
-    if not hasattr(loader, "batches_left"):  # else it divides what is left of its samples into other batches
-        known["batches"] = length_of(loader)
-    return {name: value for name, value in known.items() if value is not None}
 
 
 def is_divided(loader: Any) -> bool:
     """Whether the ranks share the samples of a loader, so that the numbers of one are not those of all."""
     sampler = getattr(loader, "sampler", None)
     return process_group() is not None and getattr(loader, "world_size", getattr(sampler, "num_replicas", 1)) > 1
-
-
-def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """Return how one layout differs from another, as text; what only one of them knows does not count."""
-    rows = [(name, there[name], here[name]) for name in there if name in here and there[name] != here[name]]
-    return ", ".join(f"{name} was {brief(one)} and is {brief(other)}" for name, one, other in rows)
 
 
 def refuse_layout(what: str) -> TrainingError:

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import logging
 import os
-import random
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from math import inf
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from aspecthook import hookable
 from aspecthook._errors import ConfigError, HookTypeError, brief, described
@@ -32,7 +31,7 @@ from aspecthook.training.checkpoint._files import own_path, path_of
 from aspecthook.training.checkpoint._folder import claim_folder, identity_of, load
 from aspecthook.training.checkpoint._format import save
 
-from ._dialect import STATE, HookList
+from ._dialect import STATE, HookList, Registered, attach, bindings_of
 from ._interrupts import INTERRUPTS, Interrupts, Terminated
 from ._model import Means, computed, evaluated, inputs_of, modes_of, numbers_of, of_mode, without_mode
 from ._progress import Progress, workflow_of
@@ -42,14 +41,16 @@ from ._state import Part, check_identity, load_parts, read
 if TYPE_CHECKING:
     from aspecthook.training.backends._backend import Backend
 
+Result = TypeVar("Result")
+
 _END = object()  # comes after the last batch
 _INTERRUPTED = "interrupted.ckpt"
 # The attributes that a validation changes.
-_KEPT = ("busy", "mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
+_KEPT = ("busy", "mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", "skipped")
 _SLOTS = """
 __dict__ __weakref__ accumulate after_stage_calls alone amp backend batch busy by_epoch data_loader epoch identity
 inner_iter interrupts iter loaders logged logger logs loss max_epochs max_iters mode model optimizer outputs
-own_workflow plain_model progress rank reading registered resumed running seed step stopping work_dir workflow
+own_workflow plain_model progress rank reading registered resumed running seed skipped step stopping work_dir workflow
 world_size
 """
 
@@ -133,6 +134,7 @@ class Runner:
         self.workflow: tuple[tuple[str, int], ...] = self.own_workflow  # `fit` may add a validation
         self.busy: bool = False  # whether `fit`, `validate`, `test` or `predict` is under way, or a session is open
         self.running: bool = False  # whether the stage `run` has begun and not ended
+        self.skipped: bool = False  # whether hooks have skipped the epoch that the workflow has begun
         self.stopping: bool = False  # whether `request_stop` was called
         self.interrupts: Interrupts = Interrupts()
         self.resumed: bool = False  # whether it was resumed from a checkpoint
@@ -190,8 +192,7 @@ class Runner:
             ...     def after_train_iter(self, runner):
             ...         runner.log(temperature=61.5)
         """
-        if more or numbers is None:
-            numbers = {**(numbers or {}), **more}
+        numbers = {**(numbers or {}), **more}
         self.logs = {**self.logs, **numbers}
         self.logged.update(numbers)
 
@@ -213,7 +214,8 @@ class Runner:
             self.run()
             self.agree_to_end()
             self.leave()
-            self.interrupts.raise_noted()  # of a signal after the last epoch
+            if self.interrupts.first is not None:  # of a signal after the last epoch
+                raise self.interrupts.first
             self.remove_interrupted(self.work_dir)
         except BaseException as error:
             self.fail(error, self.work_dir)
@@ -240,47 +242,41 @@ class Runner:
         self.progress.length = length_of(train)
         self._note_length()
         if self.seed is not None and not self.resumed and not self.iter:
-            random.seed(self.seed)
             self.backend.seed(self.seed)
         self.busy = True
 
     def validate(self, loader: object) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
-        with self._evaluating("val", loader):
-            self.val_loop()
+        self._evaluated("val", loader, self.val_loop)
         return dict(self.logs)
 
     def test(self, loader: object) -> dict[str, Any]:
         """Run one epoch of testing, and return the numbers of the run."""
-        with self._evaluating("test", loader):
-            self.test_loop()
+        self._evaluated("test", loader, self.test_loop)
         return dict(self.logs)
 
     def predict(self, loader: object) -> list[Any]:
         """Return the outputs of the model for each batch."""
-        with self._evaluating("predict", loader):
-            return self.predict_loop()
+        return self._evaluated("predict", loader, self.predict_loop)
 
-    @contextmanager
-    def _evaluating(self, mode: str, loader: object) -> Generator[None]:
-        """Switch to another mode, with data for it; afterwards, the run and each module of its model are as before."""
+    def _evaluated(self, mode: str, loader: object, loop: Callable[[], Result]) -> Result:
+        """Call a loop in another mode, with data for it; then the run and each module of its model are as before."""
         check_loader(loader, f"the data for {mode}")
-        kept = {name: getattr(self, name) for name in _KEPT}
-        modes = modes_of(self.model)
+        kept, modes = {name: getattr(self, name) for name in _KEPT}, modes_of(self.model)
         # So that this is not taken for the validation that the workflow has begun.
-        pending, self.progress.pending_epoch = self.progress.pending_epoch, None
+        validated, patience = self.progress.validated, self.interrupts.patience
         before, self.logged = self.logged, without_mode(mode, self.logged)
         self.loaders, self.busy = {**self.loaders, mode: loader}, True
         self.set_mode(mode)
         try:
-            yield
+            return loop()
         finally:
             # What the iteration under way has logged meanwhile stays, such as its time.
             self.logged = {**of_mode(mode, before), **without_mode(mode, self.logged)}
             self.set_mode(kept["mode"])
             for name, value in kept.items():
                 setattr(self, name, value)
-            self.progress.pending_epoch = pending
+            self.progress.validated, self.interrupts.patience = validated, patience
             for module, is_training in modes:
                 module.training = is_training
 
@@ -344,11 +340,7 @@ class Runner:
             step, given = model.train_step, (batch, self.optimizer)
         else:  # it is not asked again: a PyTorch module makes and raises an error for what it does not have
             self.plain_model, step, given = model, computed, (model, batch, self.loss)
-        if self.amp is None:
-            self.outputs = step(*given)
-        else:
-            with self.amp.autocast():
-                self.outputs = step(*given)
+        self.outputs = step(*given) if self.amp is None else self.amp.autocast()(step)(*given)
         numbers = numbers_of(self.outputs)
         self.logs = {**self.logs, **numbers}  # as `log` does; a call more in each step costs more than these lines
         self.logged.update(numbers)
@@ -393,17 +385,14 @@ class Runner:
     @hookable(provides=STATE)
     def val_epoch(self) -> None:
         """Validate on one pass over the data."""
-        # That of the workflow is pending, and counts; one that a hook or a user makes is not.
-        pending, self.progress.pending_epoch = self.progress.pending_epoch, None
+        self.skipped = False
         self._evaluate("val", self.val_iter)
-        if pending == "val":
-            self.interrupts.patience = 2
-            self.progress.validated += 1
+        self.interrupts.patience = 2
+        self.progress.validated += 1
 
     @hookable(provides=STATE)
     def val_iter(self, batch: Any) -> Any:
         """Validate on one batch."""
-        self.batch = batch
         self.outputs = evaluated(self.model, batch, self.optimizer, self.loss)
         return self.outputs
 
@@ -420,7 +409,6 @@ class Runner:
     @hookable(provides=STATE)
     def test_iter(self, batch: Any) -> Any:
         """Test on one batch."""
-        self.batch = batch
         self.outputs = evaluated(self.model, batch, self.optimizer, self.loss)
         return self.outputs
 
@@ -439,7 +427,6 @@ class Runner:
     @hookable(provides=STATE)
     def predict_iter(self, batch: Any) -> Any:
         """Return the outputs of the model for one batch."""
-        self.batch = batch
         self.outputs = self.model(inputs_of(batch))
         return self.outputs
 
@@ -453,7 +440,7 @@ class Runner:
         if self.inner_iter < 0:
             raise self._no_batches()
         if is_divided(self.data_loader):
-            means = Means.of_all(all_gather(means.totals))
+            means = Means(*all_gather(means.totals))
         self.log({f"{mode}_{name}": mean for name, mean in means.now().items()})
 
     # What a session does as `fit` does, and what counts
@@ -466,6 +453,7 @@ class Runner:
 
     def next_epoch(self) -> str | None:
         """Return the mode of the next epoch, or None if the run is over."""
+        self.skipped = True
         return self.progress.advance(self.workflow, self.end, stopping=self.stopping)
 
     def validation_follows(self) -> bool:
@@ -474,9 +462,8 @@ class Runner:
 
     def batches(self) -> Iterator[Any]:
         """Begin or continue an epoch, and return those of its batches that the run has not been trained on."""
-        progress = self.progress
-        progress.pending_epoch = None
-        batches = self.reading.begin(self.data_loader, progress)
+        self.skipped = False
+        batches = self.reading.begin(self.data_loader, self.progress)
         self._note_length()
         return map(self.backend.mover(self.model), batches)
 
@@ -494,32 +481,26 @@ class Runner:
         which must reach the caller unchanged: one that leaves a generator becomes a RuntimeError (PEP 479).
         """
         batch = next(batches, _END)
-        if batch is _END:
-            self._count_pass()
-            return False
-        self.inner_iter, self.batch = self.progress.inner_iter, batch
-        self.train_iter(batch)
-        progress = self.progress
-        # A hook may have skipped this iteration. If its batch was the last of a group, the gradients of the other
-        # batches still wait for the optimizer's step.
-        if progress.accumulated and self.group()[1]:
-            self._take_step()
-        progress.iter, progress.inner_iter = self.iter + 1, self.inner_iter + 1
-        while self.after_stage_calls:
-            self.after_stage_calls.pop(0)()
-        self.iter, self.step, self.logged = progress.iter, progress.step, {}
-        if progress.inner_iter == progress.length:
-            self._count_pass()
-            return False
-        self.agree_to_end()
-        row_ends = not self.by_epoch and self.iter >= progress.row_end(self.workflow, self.end)
-        return not (row_ends or self.stopping or self.interrupts.came is not None)
-
-    def _count_pass(self) -> None:
-        """Count a complete pass over the data."""
-        if self.progress.inner_iter == 0:
+        if batch is not _END:
+            self.inner_iter, self.batch = self.progress.inner_iter, batch
+            self.train_iter(batch)
+            progress = self.progress
+            # A hook may have skipped this iteration. If its batch was the last of a group, the gradients of the other
+            # batches still wait for the optimizer's step.
+            if progress.accumulated and self.group()[1]:
+                self._take_step()
+            progress.iter, progress.inner_iter = self.iter + 1, self.inner_iter + 1
+            while self.after_stage_calls:
+                self.after_stage_calls.pop(0)()
+            self.iter, self.step, self.logged = progress.iter, progress.step, {}
+            if progress.inner_iter != progress.length:
+                self.agree_to_end()
+                row_ends = not self.by_epoch and self.iter >= progress.row_end(self.workflow, self.end)
+                return not (row_ends or self.stopping or self.interrupts.came is not None)
+        elif self.progress.inner_iter == 0:
             raise self._no_batches()
-        self.progress.epoch, self.progress.inner_iter = self.epoch + 1, 0
+        self.progress.epoch, self.progress.inner_iter = self.epoch + 1, 0  # a pass over the data is complete
+        return False
 
     def _no_batches(self) -> TrainingError:
         return TrainingError(
@@ -530,17 +511,10 @@ class Runner:
     def count_epoch(self, mode: str) -> None:
         """Count the epoch that `next_epoch` asked for, do what was put off until its end, and raise a noted signal."""
         progress = self.progress
-        if progress.pending_epoch is not None:  # a hook has skipped it
-            progress.pending_epoch = None
-            if mode == "val":
-                progress.validated += 1
-            elif self.by_epoch:  # otherwise it would be the next one forever
-                progress.epoch, progress.inner_iter = self.epoch + 1, 0
-            else:
-                raise TrainingError(
-                    "a hook skipped train_epoch in a run that counts iterations, so the run would never end; skip "
-                    "train_iter in the hook, or call request_stop()"
-                )
+        if self.skipped and mode == "val":
+            progress.validated += 1
+        elif self.skipped:  # otherwise it would be the next one forever
+            progress.epoch, progress.inner_iter = self.epoch + 1, 0
         while self.after_stage_calls:
             self.after_stage_calls.pop(0)()
         self.interrupts.patience, self.logged = 1, {}
@@ -558,9 +532,8 @@ class Runner:
         length, later = self.progress.length, length_of(self.loaders["train"])
         if self.by_epoch and self.max_epochs is not None:
             before, left = self.iter - self.progress.inner_iter, self.max_epochs - self.epoch
-            if length is None or later is None:
-                self.max_iters = None
-            else:
+            self.max_iters = None
+            if length is not None and later is not None:
                 self.max_iters = before + length + (left - 1) * later if left > 0 else before
 
     def agree_to_end(self) -> None:
@@ -615,9 +588,6 @@ class Runner:
     def restore(self, checkpoint: dict[str, Any], *, resume: bool = False, other_run: bool = False) -> None:
         """Restore the state that `state_dict` returned; a pre hook may change it first."""
         parts = self._parts()
-        if "model" not in checkpoint:
-            found = ", ".join(map(brief, checkpoint)) or "nothing"
-            raise TrainingError(f"this is not a checkpoint of a run: it has no 'model'; what it has: {found}")
         if not resume:
             load_parts({"model": parts["model"]}, checkpoint, self.registered)
             return
@@ -634,37 +604,35 @@ class Runner:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and copies of arrays."""
-        parts = {name: part.state() for name, part in self._parts().items()}
-        (own,) = parts["random"]
+        parts = {name: state() for name, (state, _) in self._parts().items()}
         return {
             "meta": {"identity": self.identity},
             **parts,
             "progress": self.progress.state_dict(),
             "data": self.reading.state_of(self.loaders.get("train"), self.progress),
             "logs": {name: value for name, value in self.logs.items() if isinstance(value, (int, float, str))},
-            "random": all_gather(own),
+            "random": all_gather(parts["random"][0]),
         }
 
     def _parts(self) -> dict[str, Part]:
         """Return the parts that a restore changes where they are, by their names in checkpoints, in the order of it."""
         backend, model, optimizer, amp = self.backend, self.model, self.optimizer, self.amp
 
-        def load_gradients(gradients: Mapping[str, Any] | None) -> None:
-            backend.load_gradients(model, gradients or {})  # between two groups of batches there are none
-
         def load_random(states: Sequence[Mapping[str, Any]]) -> None:
             backend.set_rng_state(states[self.rank % len(states)])  # if there were fewer ranks, several have the same
 
-        parts = {"model": Part(partial(backend.state, model), partial(backend.load_state, model))}
+        parts: dict[str, Part] = {"model": (partial(backend.state, model), partial(backend.load_state, model))}
         if optimizer is not None:
             state, load = backend.optimizer_state, backend.load_optimizer_state
-            parts["optimizer"] = Part(partial(state, optimizer), partial(load, optimizer))
+            parts["optimizer"] = partial(state, optimizer), partial(load, optimizer)
         if amp is not None:
-            parts["amp"] = Part(amp.state_dict, amp.load_state_dict)
-        return parts | {
-            "gradients": Part(lambda: backend.gradients(model) if self.progress.accumulated else None, load_gradients),
-            "hooks": Part(self.registered.states, partial(self.registered.load, logger=self.logger)),
-            "random": Part(lambda: [backend.rng_state()], load_random),
+            parts["amp"] = amp.state_dict, amp.load_state_dict
+        load_gradients = partial(backend.load_gradients, model)
+        return {
+            **parts,
+            "gradients": (lambda: backend.gradients(model) if self.progress.accumulated else {}, load_gradients),
+            "hooks": (self.registered.states, partial(self.registered.load, logger=self.logger)),
+            "random": (lambda: [backend.rng_state()], load_random),
         }
 
     def claim_folder(self) -> Path | None:
@@ -677,10 +645,10 @@ class Runner:
         self.identity = broadcast(self.identity)
         if self.work_dir is None or self.rank != 0:
             return None
-        folder, what = self.work_dir, "%s held checkpoints that this run does not continue, which were moved to %s"
-        moved_to = claim_folder(folder, self.identity, resumed=self.resumed, done=self.progress.iter)
+        moved_to = claim_folder(self.work_dir, self.identity, resumed=self.resumed, done=self.progress.iter)
         if moved_to is not None:
-            self.logger.info(what, folder, moved_to)
+            what = "%s held checkpoints that this run does not continue, which were moved to %s"
+            self.logger.info(what, self.work_dir, moved_to)
         return moved_to
 
     # The end of a run
@@ -712,18 +680,14 @@ class Runner:
             # The other ranks may be elsewhere, and a checkpoint needs all of them.
             self.logger.error("interrupted within iteration %d, so the run could not be saved", self.iter + 1)
             return
-        is_exact = self.interrupts.first in (None, error)
+        what = "; a second signal ended the next stage at once, so resuming from that file is not exact"
+        if self.interrupts.first in (None, error):
+            what = ""
         try:
             path = self.save_checkpoint(own_path(folder, _INTERRUPTED))
-            self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
+            self.logger.warning("interrupted after iteration %d; saved %s%s", self.progress.iter, path, what)
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
-            is_exact = True  # a file that is there is that of an earlier interruption
-        finally:  # also if a third signal ends the hooks after the save
-            if not is_exact and (folder / _INTERRUPTED).exists():
-                self.logger.warning(
-                    "a second signal ended the next stage at once, so resuming from that file is not exact"
-                )
 
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""
@@ -756,7 +720,9 @@ class Runner:
             name = own_name if name is None else name
         if isinstance(hook, type):
             raise HookTypeError(f"register_hook was given the class {hook.__name__}; give a hook: {hook.__name__}(...)")
-        self.registered.add(self, hook, priority, name)
+        checked = self.registered.name_of(hook, name)
+        bindings = bindings_of(hook, self)  # which may register another hook, such as the lifecycle of callbacks
+        self.registered.append(Registered(hook, checked, attach(self, hook, bindings, priority)))
         return hook
 
     def remove_hook(self, hook: object) -> None:
@@ -765,7 +731,12 @@ class Runner:
         Raises:
             TrainingError: The hook is not registered.
         """
-        self.registered.remove(hook)
+        found = next((one for one in self.registered if one.hook is hook), None)
+        if found is None:
+            raise TrainingError(f"this {type(hook).__name__} is not registered on this runner, and cannot be removed")
+        self.registered.remove(found)
+        for handle in found.handles:
+            handle.remove()
 
     def register_training_hooks(
         self,

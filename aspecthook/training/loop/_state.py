@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from aspecthook._errors import described, printable
 from aspecthook.training._errors import TrainingError
@@ -22,12 +22,8 @@ from ._dialect import HookList
 Loaded = TypeVar("Loaded")
 
 
-# Any, in what follows: each part has a state of its own kind.
-class Part(NamedTuple):
-    """A part of a run that is changed where it is: what returns its state, and what loads such a state."""
-
-    state: Callable[[], Any]
-    load: Callable[[Any], object]
+# A part of a run that is changed where it is: what returns its state, and what loads such a state.
+Part: TypeAlias = tuple[Callable[[], Any], Callable[[Any], object]]  # Any: each part has a state of its own kind
 
 
 def read(checkpoint: Mapping[str, Any], name: str, load: Callable[[Any], Loaded]) -> Loaded:
@@ -52,24 +48,22 @@ def read(checkpoint: Mapping[str, Any], name: str, load: Callable[[Any], Loaded]
 def load_parts(parts: Mapping[str, Part], checkpoint: Mapping[str, Any], hooks: HookList) -> None:
     """Load the states of parts, in their order; if one cannot be loaded, all are made again what they were."""
     with ExitStack() as undo:
-        for name, part in parts.items():
+        for name, (state, load) in parts.items():
             if name == "hooks":
                 hooks.note(undo)
             else:
-                undo.callback(part.load, part.state())
-        for name, part in parts.items():
-            read(checkpoint, name, part.load)
+                undo.callback(load, state())
+        for name, (_, load) in parts.items():
+            read(checkpoint, name, load)
         undo.pop_all()
 
 
 def check_identity(checkpoint: object, own: str | None, work_dir: Path | None) -> None:
     """Refuse the checkpoint of another run than that of the folder, or that the runner itself has made, its `own`."""
-    theirs, held = identity_of(checkpoint), identity_in(work_dir)
-    ours = own if held is None else held
-    if theirs is not None and ours not in (None, theirs):
-        owner = "this runner has" if held is None else f"{work_dir} is the folder of"
+    theirs, ours = identity_of(checkpoint), identity_in(work_dir) or own
+    if None not in (theirs, ours) and theirs != ours:
         raise TrainingError(
-            f"this is a checkpoint of another run: {owner} the run {ours}, and it was saved by {theirs}. To continue "
-            "that one here, call resume(path, other_run=True), or give the command --resume FILE --overwrite, which "
-            "sets the other checkpoints in the folder aside; nothing was changed"
+            f"this is a checkpoint of another run: this one, or its folder, is {ours}, and {theirs} saved it. To "
+            "continue that one here, call resume(path, other_run=True), or give the command --resume FILE --overwrite, "
+            "which sets the other checkpoints in the folder aside; nothing was changed"
         )

@@ -18,7 +18,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import function, optional_number
 from aspecthook.training.backends import backend_of
 from aspecthook.training.checkpoint._folder import load, newest
-from aspecthook.training.loop._dialect import attach, is_session_hook, name_in_list
+from aspecthook.training.loop._dialect import attach, is_session_hook
 from aspecthook.training.loop._model import logged_by
 from aspecthook.training.loop._reading import check_loader
 from aspecthook.training.loop._runner import Runner
@@ -106,9 +106,9 @@ class MonitoredTrainingSession:
         runner.begin("MonitoredTrainingSession", train, val)
         try:
             for given_hook in given:
-                hook = runner.register_hook(given_hook, name=name_in_list(runner.registered, given_hook))
+                hook = runner.register_hook(given_hook, name=runner.registered.free_name(given_hook))
                 self._registered.callback(runner.remove_hook, hook)
-            for handle in attach(runner, self._caller, bindings(self._caller, runner), 0, "caller of the step"):
+            for handle in attach(runner, self._caller, bindings(self._caller, runner), 0):
                 self._registered.callback(handle.remove)
             saved = None if self._folder is None else newest(self._folder)
             if saved is not None:
@@ -249,7 +249,8 @@ class MonitoredTrainingSession:
                 else:
                     self._pauses.throw(thrown)
                 return
-            run.interrupts.raise_noted()  # of a signal after the last step
+            if run.interrupts.first is not None:  # of a signal after the last step
+                raise run.interrupts.first
             if run.progress.trained >= run.end:
                 run.remove_interrupted(folder)
             self._leave()
@@ -403,7 +404,7 @@ class Estimator:
             runner.restore(checkpoint)
             for hook in hooks or ():
                 if is_session_hook(hook):
-                    attach(runner, hook, bindings(cast("SessionRunHook", hook), runner, mode), None, "session hook")
+                    attach(runner, hook, bindings(cast("SessionRunHook", hook), runner, mode), None)
                 else:
                     runner.register_hook(hook)
             yield runner, checkpoint["progress"]["step"]

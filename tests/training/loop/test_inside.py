@@ -75,7 +75,7 @@ def place(runner: Runner, **noted: float) -> list[Any]:
         id(runner.batch),
         id(runner.outputs),
         {name: id(loader) for name, loader in runner.loaders.items()},
-        runner.progress.pending_epoch,
+        runner.skipped,
         runner.progress.state_dict(),
         [module.training for _, module in runner.model.named_modules()],
     ]

@@ -85,8 +85,8 @@ def test_the_batch_size_may_change_at_any_iteration(
     [
         (DataLoader(range(8), 2), DataLoader(range(9), 2), "samples was 8 and is 9"),
         (DataLoader(range(8), 2), DataLoader(range(8), 2, shuffle=True), "order was 'as it is' and is 'shuffled'"),
-        (DataLoader(range(8), 2), [[0, 1]] * 4, "loader was 'DataLoader' and is 'list'"),
-        ([[0, 1]] * 4, DataLoader(range(8), 2), "is 'DataLoader'"),
+        (DataLoader(range(8), 2), [[0, 1]] * 4, "a list cannot be read on from there"),
+        ([[0, 1]] * 4, DataLoader(range(8), 2), "a DataLoader cannot be read on from there"),
         ([[0, 1]] * 4, [[0, 1]] * 5, "batches was 4 and is 5"),
     ],
 )
