@@ -61,13 +61,17 @@ def retry(
         stop = stop | tenacity.stop_after_attempt(int(number("retry", "attempts", attempts, whole=True)))
     if timeout is not None:
         stop = stop | tenacity.stop_after_delay(number("retry", "timeout", timeout))
+
+    def last(state: Any) -> Any:  # Any: tenacity's state of a call
+        return state.outcome.result()  # or raises the last exception
+
     first = number("retry", "wait", wait, zero=True)
     settings: dict[str, Any] = {
         "stop": stop,
         "wait": tenacity.wait_exponential(first, number("retry", "max_wait", max_wait, zero=True))
         + tenacity.wait_random(0, number("retry", "jitter", jitter, zero=True)),
         "retry": tenacity.retry_if_exception(_worth(on)),
-        "retry_error_callback": lambda state: state.outcome.result(),  # returns the last one, or raises the last error
+        "retry_error_callback": last,
     }
     if on_result is not None:
         settings["retry"] |= tenacity.retry_if_result(named("retry", "on_result", on_result))
@@ -82,8 +86,7 @@ def retry(
                 return retrying.copy()(proceed)  # a copy keeps the state of its call
 
             return call
-        waits = {} if sleep is None else {"sleep": partial(wait_by, sleep)}
-        retrying = tenacity.AsyncRetrying(**settings, **waits)
+        retrying = tenacity.AsyncRetrying(**settings, **({} if sleep is None else {"sleep": partial(wait_by, sleep)}))
 
         async def call_async(proceed: AnyHook) -> Any:
             return await retrying.copy()(proceed)

@@ -42,7 +42,6 @@ def timeout(seconds: float) -> Aspect:
         if not is_async(site):
             raise refused("timeout", site, "nothing can interrupt it; weave the async function that it is called by")
         needed("anyio", "timeout")
-        message = f"{site.label} has taken more than {seconds:g} s"
 
         async def in_time(step: Callable[..., Awaitable[Any]], *args: Any) -> Any:
             limit = _limit(seconds)
@@ -51,7 +50,7 @@ def timeout(seconds: float) -> Aspect:
                     return await step(*args)
             except TimeoutError as error:
                 if limit.expired():
-                    raise TimeoutError(message) from error
+                    raise TimeoutError(f"{site.label} has taken more than {seconds:g} s") from error
                 raise
 
         async def call(proceed: AnyHook) -> Any:
