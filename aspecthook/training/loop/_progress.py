@@ -11,7 +11,7 @@ from aspecthook.training._options import whole_number
 
 Workflow: TypeAlias = tuple[tuple[str, int], ...]
 
-COUNTS = ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated")
+COUNTS = ("epoch", "iter", "step", "inner_iter", "unfinished", "row", "begun", "validated")
 
 
 @final
@@ -28,6 +28,7 @@ class Progress:
     iter: int = 0
     step: int = 0
     inner_iter: int = 0  # the iterations of the current epoch
+    unfinished: int = 0  # 1 while an epoch is under way, from its begin until the hooks after it are called
     row: int = 0  # the current row of the workflow
     begun: int = 0  # the epochs or iterations that had been trained when the row began
     validated: int = 0  # the validations of the row
@@ -58,13 +59,13 @@ class Progress:
 
     def advance(self, workflow: Workflow, end: float, *, stopping: bool) -> str | None:
         """Move to the row of the workflow that has the next epoch, and return its mode; None if the run is over."""
-        # A run may be resumed in the middle of its workflow. One that was resumed after the last iteration of an epoch
-        # has only the hooks after the epoch left. A hook that stops it at once had stopped it in that iteration, and
-        # the epoch ended all the same.
-        goes_on = not stopping or 0 < self.inner_iter == self.length
-        while goes_on and (self.row or self.trained > self.begun or self.trained < end):
+        # A run may be resumed in the middle of its workflow, and of an epoch that has no more left than hooks after it.
+        # They are called also if another hook stops the run at once: it had stopped it in that epoch.
+        goes_on = not stopping or self.unfinished
+        while goes_on and (self.row or self.unfinished or self.trained > self.begun or self.trained < end):
             mode, times = workflow[self.row]
-            if self.trained < self.row_end(workflow, end) if mode == "train" else self.validated < times:
+            is_left = self.unfinished or self.trained < self.row_end(workflow, end)
+            if is_left if mode == "train" else self.validated < times:
                 return mode
             self.row = (self.row + 1) % len(workflow)
             self.begun, self.validated = self.trained, 0

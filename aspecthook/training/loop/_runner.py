@@ -207,7 +207,7 @@ class Runner:
         if self.max_epochs is None and self.max_iters is None:
             raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=...")
         self.begin("fit", train, val)
-        if self.progress.trained >= self.end:
+        if replace(self.progress).advance(self.workflow, self.end, stopping=False) is None:
             self.logger.warning("%s has been made already; fit has nothing to do", repr(self))
         self.interrupts.take()
         try:
@@ -463,9 +463,18 @@ class Runner:
     def batches(self) -> Iterator[Any]:
         """Begin or continue an epoch, and return those of its batches that the run has not been trained on."""
         self.skipped = False
+        goes_on, self.progress.unfinished = self.progress.unfinished, 1
+        if goes_on and self._is_cut_short():  # only the hooks after the epoch are left
+            return iter(())
         batches = self.reading.begin(self.data_loader, self.progress)
         self._note_length()
         return map(self.backend.mover(self.model), batches)
+
+    def _is_cut_short(self) -> bool:
+        """Whether an epoch ends before its data do."""
+        progress = self.progress
+        row_ends = not self.by_epoch and progress.iter >= progress.row_end(self.workflow, self.end)
+        return (row_ends or self.stopping) and progress.inner_iter != progress.length
 
     def group(self) -> tuple[int, bool]:
         """Return how many batches share a step with the one under way, and whether it is the last of them."""
@@ -495,11 +504,15 @@ class Runner:
             self.iter, self.step, self.logged = progress.iter, progress.step, {}
             if progress.inner_iter != progress.length:
                 self.agree_to_end()
-                row_ends = not self.by_epoch and self.iter >= progress.row_end(self.workflow, self.end)
-                return not (row_ends or self.stopping or self.interrupts.came is not None)
+                if self.interrupts.came is not None:  # the epoch goes on when the run is resumed
+                    return False
+                if not self._is_cut_short():
+                    return True
         elif self.progress.inner_iter == 0:
             raise self._no_batches()
-        self.progress.epoch, self.progress.inner_iter = self.epoch + 1, 0  # a pass over the data is complete
+        self.progress.unfinished = 0
+        if not self._is_cut_short():  # a pass over the data is complete
+            self.progress.epoch, self.progress.inner_iter = self.epoch + 1, 0
         return False
 
     def _no_batches(self) -> TrainingError:
@@ -513,8 +526,13 @@ class Runner:
         progress = self.progress
         if self.skipped and mode == "val":
             progress.validated += 1
-        elif self.skipped:  # otherwise it would be the next one forever
-            progress.epoch, progress.inner_iter = self.epoch + 1, 0
+        elif self.skipped and self.by_epoch:  # otherwise it would be the next one forever
+            progress.epoch, progress.inner_iter, progress.unfinished = self.epoch + 1, 0, 0
+        elif self.skipped:
+            raise TrainingError(
+                "a hook skipped train_epoch in a run that counts iterations, so the run would never end; skip "
+                "train_iter in the hook, or call request_stop()"
+            )
         while self.after_stage_calls:
             self.after_stage_calls.pop(0)()
         self.interrupts.patience, self.logged = 1, {}

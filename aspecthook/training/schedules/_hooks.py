@@ -79,8 +79,8 @@ class LrUpdaterHook(Hook):
             raise ConfigError(f"{who}: {self._name} only counts steps; leave by_epoch out, or give False")
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Set the values of this epoch, if the schedule counts epochs."""
-        if self._counts_epochs(runner):
+        """Set the values of this epoch, if the schedule counts epochs. At its end the last warm-up is not undone."""
+        if self._counts_epochs(runner) and runner.progress.inner_iter != runner.progress.length:
             self._set(runner, 1.0)
 
     def before_train_iter(self, runner: Runner) -> None:

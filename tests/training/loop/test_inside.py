@@ -197,3 +197,30 @@ def test_the_last_iteration_of_an_epoch_is_that_of_the_length_when_it_began() ->
     runner.register_hook(Ask())
     runner.fit([0, 0])
     assert lasts == [False, True, False, False, False, True]
+
+
+@pytest.mark.parametrize("workflow", [[("train", 1)], [("train", 1), ("val", 1)], [("train", 2), ("val", 1)]])
+def test_the_hooks_after_an_epoch_are_called_once_wherever_a_run_of_iterations_is_resumed(
+    workflow: list[tuple[str, int]],
+) -> None:
+    """They were left out where the run, or a row of its workflow, had ended inside the epoch."""
+    events: list[tuple[str, int]] = []
+    states: list[tuple[Any, int]] = []
+
+    def made() -> Runner:
+        runner = run_of("numpy", max_epochs=None, max_iters=5, workflow=workflow)
+        save = lambda: states.append((runner.state_dict(), len(events)))
+        for stage in (runner.train_iter, runner.train_epoch, runner.val_loop):
+            hooks(stage).post(lambda: runner.after_stage(save))
+        for name, stage in (("trained", runner.train_epoch), ("validated", runner.val_loop)):
+            hooks(stage).post(lambda iter, name=name: events.append((name, iter)))
+        return runner
+
+    made().fit(data(3), data(1))
+    whole, saved = [*events], [*states]
+    for checkpoint, count in saved:
+        events[:] = whole[:count]
+        runner = made()
+        runner.restore(checkpoint, resume=True)
+        runner.fit(data(3), data(1))
+        assert events == whole

@@ -419,11 +419,11 @@ def test_an_epoch_that_a_hook_skips_is_counted() -> None:
     assert seen == [(0, 0), (0, 1), "val 1", (2, 2), (2, 3), "val 3"] and runner.epoch == 3
 
 
-def test_a_run_of_iterations_counts_a_skipped_epoch_and_goes_on() -> None:
+def test_a_run_of_iterations_cannot_skip_an_epoch() -> None:
     runner = make(max_epochs=None, max_iters=3)
-    hooks(runner.train_epoch).pre(lambda: Return(None), times=1)
-    runner.fit([1.0, 2.0])
-    assert (runner.iter, runner.epoch) == (3, 2)
+    hooks(runner.train_epoch).pre(lambda: Return(None))
+    with pytest.raises(TrainingError, match="in a run that counts iterations"):
+        runner.fit([1.0, 2.0])
 
 
 @pytest.mark.parametrize("skipped", [0, 1, 2, 4, 5])

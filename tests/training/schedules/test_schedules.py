@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from aspecthook import AspecthookError
 from aspecthook._errors import ConfigError
 from aspecthook.training import HOOKS, Runner, TrainingError
+from aspecthook.training.loop._progress import Progress
 from aspecthook.training.schedules._hooks import LrUpdaterHook, MomentumUpdaterHook
 from tests.training.kit import Loss
 
@@ -54,6 +55,7 @@ class Run:
         accumulate: int = 1,
     ) -> None:
         self.optimizer = optimizer or Optimizer()
+        self.progress = Progress()
         known = max_epochs is not None and length is not None  # a runner knows its iterations then
         self.max_epochs, self.accumulate = max_epochs, accumulate
         self.max_iters = (max_epochs or 0) * (length or 0) if known else max_iters
