@@ -182,7 +182,7 @@ class LoggerHook(Hook):
             self._open(runner)
         self._run, self._loaded, self._mode = runner, None, ""
         if loaded is not None:
-            self._sums, self._place = loaded["sums"], loaded["place"]
+            self._sums, self._place, self._waiting = loaded["sums"], loaded["place"], [*loaded["missed"]]
             if loaded["row"] is not None:
                 self._write(runner, loaded["row"])
             self._write_if_due(runner)
@@ -306,7 +306,7 @@ class LoggerHook(Hook):
     # The state for a checkpoint
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the sums, and the row of a validation that is not written yet.
+        """Return the sums, the row of a validation that is not written yet, and what the sink has missed.
 
         A hook that is called before this one may save a checkpoint, and then the sums lack the newest iteration.
         """
@@ -319,13 +319,14 @@ class LoggerHook(Hook):
         elif run is not None and run.progress.iter > place[2]:
             _add_newest(sums, run)
             place = (run.epoch + 1, run.inner_iter + 1, run.progress.iter)
-        return {"sums": sums, "place": place, "row": row}
+        return {"sums": sums, "place": place, "row": row, "missed": [*self._waiting]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         epoch, inner, done = map(int, state["place"])
         sums = {str(name): [float(total), float(weight)] for name, (total, weight) in state["sums"].items()}
         row = None if state["row"] is None else Row.of_state(state["row"])
-        self._loaded = {**state, "sums": sums, "place": (epoch, inner, done), "row": row}
+        missed = [one if isinstance(one, str) else Row.of_state(one) for one in state["missed"]]
+        self._loaded = {**state, "sums": sums, "place": (epoch, inner, done), "row": row, "missed": missed}
 
 
 def _add_newest(sums: dict[str, list[float]], runner: Runner) -> None:

@@ -368,6 +368,16 @@ def test_a_sink_that_fails_gets_what_it_has_missed(tmp_path: Path, caplog: pytes
     ]
 
 
+def test_a_sink_gets_what_it_has_missed_before_the_run_was_resumed() -> None:
+    rows: list[Row] = []
+    runner = make(logged, LoggerHook(lambda row: 1 / 0, interval=1), max_epochs=1)
+    runner.fit([0] * 2)
+    again = make(logged, LoggerHook(rows.append, interval=1), max_epochs=2)
+    again.restore(runner.state_dict(), resume=True)
+    again.fit([0] * 2)
+    assert [row.total_iter for row in rows] == [1, 2, 3, 4]
+
+
 def test_a_sink_that_takes_long_to_fail_is_not_waited_for_each_time(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
