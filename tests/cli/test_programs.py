@@ -495,7 +495,6 @@ every = 2
         ("[[weave]", "is not valid TOML"),
         ("", "has no table [[weave]]; add one, in double brackets"),
         ("weave = [1]", "number 1 is an int; write a table, [[weave]]"),
-        ("[weave]\ntarget = 'app:f'", "has no table [[weave]]; add one, in double brackets"),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'retry'\narguments = { attemps = 5 }", "unexpected keyword argument"),
         ("weaves = 1", "has 'weaves'; did you mean 'weave'?"),
         ("[[weave]]\naspect = 'retry'", 'has no target; name one: target = "module:name"'),

@@ -127,15 +127,6 @@ def test_a_hooked_generator_answers_as_the_bare_one(names: tuple[str, ...]) -> N
             assert (driven(function(1), drive), list(log)) == expected, drive
 
 
-@pytest.mark.parametrize("steps", [[], ["close"], ["throw through"]])
-def test_a_generator_that_was_not_started_runs_nothing(steps: list[str]) -> None:
-    function = mounted(("call",))
-    for kind in ("pre", "item", "exception", "post", "always"):
-        hooks(function).add(kind, lambda: log.append("hook"))
-    driven(function(), steps)
-    assert log == []
-
-
 def test_the_hooks_of_a_generator_run_from_its_first_next_to_its_end() -> None:
     function = mounted(())
     hooks(function).add("pre", lambda: log.append("pre"))

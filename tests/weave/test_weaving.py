@@ -77,11 +77,6 @@ def noted(function: Callable[..., object] = double, *args: object) -> list[objec
     return log[:]
 
 
-def test_the_same_hook_twice_in_one_weaving_is_one() -> None:
-    with weave(f"{__name__}:double, {__name__}:d*, !{__name__}:d*.*", pre=[note, note]):
-        assert noted() == ["note"]
-
-
 # States, mounts, hooks
 
 
