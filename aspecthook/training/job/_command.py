@@ -48,5 +48,4 @@ def _train(config: str | None, changes: list[str], resume: str | None, *, overwr
     folder = Path(settings["run"]["work_dir"])
     tested = f" ({outcome.checkpoint.name})" if outcome.checkpoint is not None else ""
     print(f"accuracy on {outcome.images} test images: {outcome.accuracy:.2%}{tested}")
-    report = folder / "report.html"
-    print(f"results are in {folder}" + (f": open {report}" if report.exists() else ""))
+    print(f"results are in {folder}", *[f"open {report}" for report in folder.glob("report.html")], sep=": ")
