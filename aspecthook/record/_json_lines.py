@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -205,14 +204,6 @@ def _call_line(call: RecordedCall, number: int) -> str:
         f'{{"call":{call.number},"parent":{parent},"of":{number},"begin":{begin},"duration":{duration},'
         f'"own":{round(call.own * 1e9)}{more}}}\n'
     )
-
-
-# A line of a call, as it is put together above. It takes a third of the time that a parser of JSON takes.
-CALL = re.compile(
-    r'\{"call":\d+,"parent":[^"]+,"of":(?P<of>\d+),"begin":(?P<begin>-?\d+),"duration":(?P<duration>null|\d+),'
-    r'"own":(?P<own>-?\d+)(?P<recursive>,"recursive":true)?,"thread":(?P<thread>"[^"\\]*(?:\\.[^"\\]*)*")'
-    r'(?:,"task":"[^"\\]*(?:\\.[^"\\]*)*")?(?:,"turns":(?P<turns>\[\[[^"]+\]\]))?,?(?P<values>.*)\}\n'
-)
 
 
 def lines(calls: Iterable[RecordedCall], started: float, headers: Mapping[int, dict[str, Any]]) -> Iterator[str]:

@@ -14,7 +14,8 @@ from aspecthook._values import Shown
 
 from ._calls import Function, RecordedCall, RecordedError
 from ._functions import Table, Totals
-from ._json_lines import CALL, VERSION
+from ._json_lines import VERSION
+from ._saving import CALL
 from ._tape import Tape
 
 

@@ -18,7 +18,6 @@ import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
-from copy import copy
 from itertools import count
 from math import inf
 from operator import attrgetter
@@ -369,8 +368,8 @@ class Recorder:
                 self._send("write", call)
             for strand in self.strands.copy() if self.live else ():
                 if ended and strand.stack:
-                    last = copy(strand)
-                    last.stack = strand.stack.copy()  # its thread may go on
+                    last = Strand(self)  # a copy, as its thread may go on
+                    last.stack, last.running, last.totals = strand.stack.copy(), strand.running.copy(), strand.totals
                     last.pop(last.stack[0][0], CLOCK[0]())
                 self._write_counts(strand)
             self._send("close" if ended else "flush")

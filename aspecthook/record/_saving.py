@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,12 @@ from typing import Any
 
 from aspecthook._errors import HookOptionError
 
-from ._json_lines import CALL
+# A line of a call, as `_json_lines` puts it together. It takes a third of the time that a parser of JSON takes.
+CALL = re.compile(
+    r'\{"call":\d+,"parent":[^"]+,"of":(?P<of>\d+),"begin":(?P<begin>-?\d+),"duration":(?P<duration>null|\d+),'
+    r'"own":(?P<own>-?\d+)(?P<recursive>,"recursive":true)?,"thread":(?P<thread>"[^"\\]*(?:\\.[^"\\]*)*")'
+    r'(?:,"task":"[^"\\]*(?:\\.[^"\\]*)*")?(?:,"turns":(?P<turns>\[\[[^"]+\]\]))?,?(?P<values>.*)\}\n'
+)
 
 
 def save(lines: Iterable[str], path: str | PathLike[str]) -> None:
