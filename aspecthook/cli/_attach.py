@@ -182,7 +182,7 @@ def attach(
     *,
     seconds: float | None,
     lines: int,
-    outputs: Iterable[Path],
+    outputs: Iterable[str],
 ) -> int:
     """Trace a process until it ends, until Ctrl-C, or for some time. Return the exit status.
 
@@ -196,7 +196,7 @@ def attach(
     targets: Sequence[str] = request["targets"]
     # SIGTERM and SIGHUP are taken for Ctrl-C.
     with handling(heard(signals("SIGTERM", "SIGHUP")), signal.default_int_handler), _folder(process) as folder:
-        view, off = View(folder / "calls", lines), folder / f"off-{process}"
+        view, off = View(str(folder / "calls"), lines), folder / f"off-{process}"
         ends = f"for {seconds:g} s" if seconds else "Ctrl-C ends it"
         woven = 0
         try:

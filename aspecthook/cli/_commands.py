@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from pkgutil import iter_modules
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -78,12 +77,13 @@ def _aspecthook() -> None:
     """
 
 
-def _check_outputs(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+# Paths are strings here: `pathlib` takes a while to load, and the program has to wait for that.
+def _check_outputs(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
     for path in paths:
-        if path.suffix not in (".html", ".json", ".jsonl"):
-            raise click.BadParameter(f"{str(path)!r} does not end with .html, .json or .jsonl; name it so")
-        if not path.parent.is_dir():
-            raise click.BadParameter(f"there is no folder {str(path.parent)!r}; make it first")
+        if not path.endswith((".html", ".json", ".jsonl")):
+            raise click.BadParameter(f"{path!r} does not end with .html, .json or .jsonl; name it so")
+        if not os.path.isdir(folder := os.path.dirname(path) or "."):
+            raise click.BadParameter(f"there is no folder {folder!r}; make it first")
     return paths
 
 
@@ -99,7 +99,7 @@ _OPTIONS = (
     click.option(
         *("-o", "--output", "outputs"),
         multiple=True,
-        type=click.Path(dir_okay=False, writable=True, path_type=Path),
+        type=click.Path(dir_okay=False, writable=True),
         callback=_check_outputs,
         metavar="FILE",
         help="Write a page for a browser (.html), a trace for ui.perfetto.dev (.json), or JSON lines (.jsonl).",
@@ -118,7 +118,7 @@ def _recording(command: Callable[..., int]) -> Callable[..., int]:
 @_targets
 @_recording
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Keep only the last N calls of each process.")
-def _trace(targets: tuple[str, ...], lines: int, outputs: tuple[Path, ...], **options: Any) -> int:
+def _trace(targets: tuple[str, ...], lines: int, outputs: tuple[str, ...], **options: Any) -> int:
     """Run a program and show what it calls: the tree while it runs, then a table of functions, on standard error.
 
     Without a pointcut, it shows the program's own code: its file, and the modules and packages in the same folder (for
@@ -147,13 +147,13 @@ def _trace(targets: tuple[str, ...], lines: int, outputs: tuple[Path, ...], **op
         def view() -> View:
             from ._report import View  # as the program starts, which need not wait for that
 
-            return View(Path(folder), lines)
+            return View(folder, lines)
 
         # Where no file is written, single calls are seen only in the tree, which has the first ones.
         every = outputs or options["last"] or options["max_depth"]
         settings = {**options, "targets": chosen, "to": folder, "whole": None if every else 10_000 + 10 * lines}
         status = program.watch({"trace": settings}, lambda: view().look())
-        if any(Path(folder).glob("*.jsonl")):  # there is none if the program did not start
+        if any(name.endswith(".jsonl") for name in os.listdir(folder)):  # there is none if it did not start
             view().report(targets or [f"what the program has in {program.path}"], outputs)
     return end_as(status)
 

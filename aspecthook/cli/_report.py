@@ -30,9 +30,9 @@ class View:
         most: How many lines of the tree are shown.
     """
 
-    def __init__(self, folder: Path, most: int) -> None:
-        self._folder = folder
-        self._tree = LiveTree(folder)
+    def __init__(self, folder: str, most: int) -> None:
+        self._folder = Path(folder)
+        self._tree = LiveTree(self._folder)
         self._most = self._left = most or -1  # below zero: no more lines are shown
 
     def look(self, *, final: bool = False) -> None:
@@ -53,7 +53,7 @@ class View:
                 text = click.style(name, bold=True, fg=colour) + click.style(mark + rest, fg=colour)
             _say(text)
 
-    def report(self, targets: Iterable[str], outputs: Iterable[Path]) -> None:
+    def report(self, targets: Iterable[str], outputs: Iterable[str]) -> None:
         """Show the rest of the tree and the table, and save the calls.
 
         Args:
@@ -78,7 +78,7 @@ class View:
             _say(f"aspecthook: {why}")
 
         for path in outputs:
-            cut = path.suffix == ".html" and total > _MOST_ON_PAGE
+            cut = path.endswith(".html") and total > _MOST_ON_PAGE
             save(lines_of(self._folder, _MOST_ON_PAGE if cut else None), path)
             _say(f"written: {path}" + (f", the last {_MOST_ON_PAGE:,} of {total:,} calls" if cut else ""))
 

@@ -61,7 +61,7 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) ->
 def test_as_many_lines_are_shown_as_were_asked_for(
     most: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    view = View(tmp_path, most)
+    view = View(str(tmp_path), most)
     write(tmp_path, [(1, None)])
     view.look()
     write(tmp_path, [(1, None), (2, None), (3, None)])
@@ -112,7 +112,7 @@ def test_a_page_has_the_calls_that_ended_last_and_says_how_many_are_left_out(
             work(number)
     monkeypatch.setattr(_report, "_MOST_ON_PAGE", 3)
     page, lines, slices = (tmp_path / name for name in ("calls.html", "calls.jsonl", "calls.json"))
-    View(folder, 0).report(["shop:*"], [page, lines, slices])
+    View(str(folder), 0).report(["shop:*"], [str(page), str(lines), str(slices)])
     err = capsys.readouterr().err
     assert f"written: {page}, the last 3 of 10 calls\nwritten: {lines}\nwritten: {slices}\n" in err
     assert '"left_out":7' in data_of(page) and data_of(page).count('"call":') == 3
