@@ -89,8 +89,7 @@ def test_the_key_of_a_wrapper_is_made_of_the_arguments_that_it_shows_or_of_those
     with weave(passing, aspect=cached(key="currency")):
         assert passing(1, "EUR") == passing(2, "EUR") == passing(3, currency="EUR") == (1, "EUR")
         assert passing(1, "USD") == (1, "USD")
-        assert passing("a call", "that", "fails") == ("a call", "that", "fails")
-        assert passing("another", "that", "fails") == ("another", "that", "fails")
+        assert [passing(call, "that", "fails")[0] for call in ("one", "another")] == ["one", "another"]
     with weave(with_client, aspect=cached(key="currency")):
         assert [with_client("EUR"), with_client("USD")] == ["EUR", "USD"]
     with pytest.raises(HookOptionError, match="no such argument: currency"):

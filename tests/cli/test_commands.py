@@ -280,6 +280,8 @@ def test_a_command_may_be_called_as_a_folder_is(tmp_path: Path, monkeypatch: pyt
     assert os.path.dirname(Program(["pytest"]).command[0]) == os.path.dirname(sys.executable)
     (tmp_path / "pytest" / "__main__.py").touch()
     assert Program(["pytest"]).command == [sys.executable, "pytest"]
+    (tmp_path / "app.py").touch(0o755)
+    assert Program(["app.py"]).command == [sys.executable, "app.py"]  # not by its first line
 
 
 def test_a_program_finds_its_modules_beside_what_its_link_means(tmp_path: Path, shop: Path) -> None:

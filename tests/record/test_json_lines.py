@@ -222,8 +222,7 @@ def test_the_times_of_a_process_that_began_later_are_counted_from_the_first(tmp_
         rows = [{**HEADER, "process": started, "started": started}, FUNCTION, call]
         (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     read(tmp_path).save(tmp_path / "both.jsonl")
-    for path in (["1.jsonl", "2.jsonl"], ["both.jsonl"]):
-        tape = read(*[tmp_path / name for name in path])
+    for tape in (read(tmp_path / "1.jsonl", tmp_path / "2.jsonl"), read(tmp_path / "both.jsonl")):
         assert [(call.begin, call.turns[0][0]) for call in tape] == [(0.0, 1.0), (5.0, 6.0)]
 
 

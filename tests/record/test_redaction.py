@@ -91,7 +91,9 @@ def test_a_secret_is_in_no_output(secret, tmp_path_factory):
 def test_redaction_by_a_predicate_on_name_and_value(tmp_path):
     with record(login, check, redact=lambda name, value: isinstance(value, str) and value.startswith("sk-")) as tape:
         login("sk-12345", "other")
+        check("other", key="sk-12345")
     assert tape.find("login").arguments == {"user": "<redacted>", "token": "other"}
+    assert tape.last.arguments == {"value": "other", "more": (), "named": {"key": "<redacted>"}}
     assert "sk-12345" not in str(tape)
 
 
