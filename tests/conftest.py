@@ -1,8 +1,7 @@
 """Profiles of Hypothesis, by HYPOTHESIS_PROFILE, and which tests `make test` leaves to `make test-all`.
 
 The profiles: `dev` unless one is given, `brief` on other Pythons, `full` in CI for laws and removal, `deep` for a hunt.
-The first two draw the same examples in each run, so that a failure comes from the change that is tested, and comes
-again; the others draw new ones.
+The first two draw the same examples in each run, so that a failure comes again; the others draw new ones.
 """
 
 from __future__ import annotations

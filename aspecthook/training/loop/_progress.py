@@ -44,6 +44,9 @@ class Progress:
     def loaded(self, counts: Mapping[str, Any]) -> Progress:
         """Return the progress with the counts from a checkpoint."""
         loaded: dict[str, Any] = {name: int(counts[name]) for name in COUNTS}
+        for name, value in loaded.items():
+            if value < 0:
+                raise ValueError(f"the count {name!r} is {value}")
         return replace(self, **loaded)
 
     # The workflow: rows of a mode and a number of epochs, or of iterations, which are repeated until the end

@@ -606,6 +606,9 @@ class Runner:
     def restore(self, checkpoint: dict[str, Any], *, resume: bool = False, other_run: bool = False) -> None:
         """Restore the state that `state_dict` returned; a pre hook may change it first."""
         parts = self._parts()
+        if "model" not in checkpoint:
+            found = ", ".join(map(brief, checkpoint)) or "nothing"
+            raise TrainingError(f"this is not a checkpoint of a run: it has no 'model'; what it has: {found}")
         if not resume:
             load_parts({"model": parts["model"]}, checkpoint, self.registered)
             return
@@ -698,14 +701,18 @@ class Runner:
             # The other ranks may be elsewhere, and a checkpoint needs all of them.
             self.logger.error("interrupted within iteration %d, so the run could not be saved", self.iter + 1)
             return
-        what = "; a second signal ended the next stage at once, so resuming from that file is not exact"
-        if self.interrupts.first in (None, error):
-            what = ""
+        is_exact = self.interrupts.first in (None, error)
         try:
             path = self.save_checkpoint(own_path(folder, _INTERRUPTED))
-            self.logger.warning("interrupted after iteration %d; saved %s%s", self.progress.iter, path, what)
+            self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
+            is_exact = True  # a file that is there is that of an earlier interruption
+        finally:  # also if a third signal ends the hooks after the save
+            if not is_exact and (folder / _INTERRUPTED).exists():
+                self.logger.warning(
+                    "a second signal ended the next stage at once, so resuming from that file is not exact"
+                )
 
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""

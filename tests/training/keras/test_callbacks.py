@@ -125,7 +125,6 @@ def test_what_watches_another_number_does_not_take_the_best_one_of_a_checkpoint(
 
 
 def test_numbers_that_are_arrays_are_numbers_in_the_logs_and_in_checkpoints(tmp_path: Path) -> None:
-    """Every checkpoint failed."""
     hooks_: list[Any] = [history := k.History(), k.EarlyStopping(), CheckpointHook()]
     runner = run_of("numpy", max_epochs=1, work_dir=tmp_path, hooks=hooks_)
     scalar = SimpleNamespace(shape=(), item=lambda: 0.5)  # of a library that checkpoints do not know

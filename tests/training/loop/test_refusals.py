@@ -13,6 +13,7 @@ from aspecthook import ConfigError, HookOptionError, HookTypeError, hooks
 from aspecthook.training import EvalHook, Runner, TrainingError
 from aspecthook.training import numpy as nn
 from aspecthook.training.checkpoint import newest
+from aspecthook.training.loop._progress import COUNTS
 from aspecthook.training.session import MonitoredTrainingSession
 from tests.training.kit import both, data, model_of, run_of
 
@@ -91,7 +92,7 @@ def test_impossible_parts_of_a_run_are_refused(
         (
             lambda _: run_of("numpy").restore({}, resume=True),
             TrainingError,
-            "this checkpoint has no 'progress', so the run cannot be resumed from it",
+            "this is not a checkpoint of a run: it has no 'model'; what it has: nothing",
         ),
     ],
 )
@@ -116,6 +117,7 @@ def outcome(runner: Runner) -> str:
         ("model", {"0.weight": np.zeros(3)}, "these are not the tensors of Sequential"),
         ("optimizer", {"type": "SGD", "state": 3}, "'optimizer' in this checkpoint is a dict of"),
         ("progress", {"epoch": "first"}, "cannot be restored (ValueError: invalid literal"),
+        ("progress", dict.fromkeys(COUNTS, -1), "cannot be restored (ValueError: the count 'epoch' is -1)"),
         ("gradients", {"0.weight": np.zeros(99)}, "not the tensors of Sequential"),
         ("logs", 3, "'logs' in this checkpoint is an int that cannot be restored"),
         ("hooks", 3, "'hooks' in this checkpoint is an int that cannot be restored"),
