@@ -15,14 +15,14 @@ from typing import Any, Literal, TypeAlias, final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import flag, optional_number, whole_number
+from aspecthook.training._options import flag, one_of, optional_number, whole_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._files import folder_of, own_path, path_of, unused_path
 from aspecthook.training.checkpoint._folder import newest, saved_by
 from aspecthook.training.loop._runner import Runner
 
 from ._hook import HOOKS, Hook
-from ._monitor import Monitor, Rule
+from ._monitor import RULES, Monitor, Rule
 
 
 @final
@@ -163,11 +163,12 @@ class CheckpointHook(Hook):
         self.by_epoch: bool = flag(who, "by_epoch", by_epoch)
         self.max_keep: int | None = optional_number(who, "max_keep", max_keep, 1)
         self.save_best: str | None = None if save_best is False else save_best  # TOML has no None
+        self.rule: Rule | None = None if rule is None else one_of(who, "rule", rule, RULES)
         flag(who, "save_optimizer", save_optimizer)
         self.out_dir: Path | None = None if out_dir is None else path_of(who, out_dir, "out_dir")
         self._watched: Monitor | None = None
         if self.save_best is not None:
-            self._watched = Monitor(f"{who}(save_best={save_best!r})", self.save_best, rule)
+            self._watched = Monitor(f"{who}(save_best={save_best!r})", self.save_best, self.rule)
         self._best = KeptFiles(self.out_dir, 1, with_optimizer=save_optimizer)  # its mark is the best score
         # Its mark is the iteration at which the run was last saved; None if a validation has changed it since.
         self._files = KeptFiles(self.out_dir, self.max_keep, mark=0, with_optimizer=save_optimizer)

@@ -269,6 +269,7 @@ def test_the_best_begins_anew_if_it_is_another_number_now(tmp_path: Path) -> Non
         ({"max_keep": 0}, HookOptionError),
         ({"max_keep": "all"}, HookTypeError),
         ({"save_best": True}, HookTypeError),
+        ({"rule": "more"}, HookOptionError),
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, Any], error: type[Exception]) -> None:
