@@ -240,10 +240,11 @@ class Inexact(logging.Handler):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.folder = folder
+        self.folder, self.is_told = folder, False
 
     def emit(self, record: logging.LogRecord) -> None:
-        if "not exact" in record.getMessage():
+        self.is_told |= "not resume exactly" in record.getMessage()
+        if self.is_told and "; saved" in record.getMessage():
             os.unlink(self.folder / "interrupted.ckpt")  # the unlinking of a path is watched
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from aspecthook._core.law.kinds import Kind
 from aspecthook._errors import HookSignatureError, brief
-from aspecthook.training.loop._dialect import Binding, Dialect
+from aspecthook.training._dialect import Binding, Dialect
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.registry._registry import Registry

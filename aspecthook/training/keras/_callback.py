@@ -13,10 +13,10 @@ from typing import Any, ClassVar, SupportsFloat, TypeAlias, final
 from weakref import proxy
 
 from aspecthook._errors import HookSignatureError
+from aspecthook.training._dialect import Dialect, Method
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import takes
 from aspecthook.training.backends._state import map_leaves
-from aspecthook.training.loop._dialect import Dialect, Method
 from aspecthook.training.loop._runner import Runner
 
 # Any: weights are arrays, and models take and return what they like.

@@ -15,13 +15,13 @@ from typing import Any, Literal, final
 from aspecthook import Args, hookable, hooks
 from aspecthook._core.law.call import Call
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
+from aspecthook.training._dialect import Method
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, function, takes
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.checkpoint._files import check_regular, own_path, put
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._files import append, as_text
-from aspecthook.training.loop._dialect import Method
 from aspecthook.training.loop._runner import Runner
 
 from ._callback import EVENTS, METHODS, OLDER, Callback, Logs, methods_of

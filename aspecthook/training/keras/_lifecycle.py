@@ -14,12 +14,12 @@ from types import MethodType
 from typing import Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.kinds import Kind
+from aspecthook.training._dialect import Binding, Method
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.logging._loggers import values_of
-from aspecthook.training.loop._dialect import Binding, Method
 from aspecthook.training.loop._model import Means, Outputs, logged_by, of_mode
 from aspecthook.training.loop._reading import length_of
 from aspecthook.training.loop._runner import Runner

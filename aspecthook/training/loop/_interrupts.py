@@ -19,9 +19,7 @@ INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt, Terminated)
 class Interrupts:
     """Signal handlers for SIGINT and SIGTERM; they note a signal until the iteration ends.
 
-    The signal after `patience` of them raises at once: as a rule the second. Between two steps of a session, when the
-    user's own code runs, it is the first. From the end of a validation until all its hooks have been called and the
-    best checkpoint has been saved it is the third, since the score would be lost.
+    A second signal raises at once. Between two steps of a session, when the user's own code runs, the first one does.
     """
 
     def __init__(self) -> None:
@@ -29,13 +27,13 @@ class Interrupts:
         # rank after they have agreed to go on waits for the next time: the others would wait for that rank forever.
         self.noted: BaseException | None = None
         self.came: BaseException | None = None
-        self.patience: int = 1
+        self.at_once: bool = False  # whether the first signal raises
         self._signals: list[int] = []
         self._replaced: dict[int, Any] = {}  # the handlers that were there before, by signal
 
     def take(self) -> None:
         """Install the handlers, except where the program has a handler of its own."""
-        self.noted, self.came, self.patience, self._signals = None, None, 1, []
+        self.noted, self.came, self.at_once, self._signals = None, None, False, []
         if threading.current_thread() is not threading.main_thread():  # Python sets handlers only in the main thread
             return
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -47,7 +45,7 @@ class Interrupts:
     def _note(self, number: int, _: FrameType | None) -> None:
         self._signals.append(number)
         error = KeyboardInterrupt() if number == signal.SIGINT else Terminated("SIGTERM")
-        if len(self._signals) > self.patience:
+        if self.at_once or len(self._signals) > 1:
             raise error
         self.noted = self.noted or error
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from aspecthook import hookable
 from aspecthook._errors import ConfigError, HookTypeError, brief, described
+from aspecthook.training._dialect import attach, bindings_of
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import flag, optional_number
 from aspecthook.training._ranks import all_gather, broadcast, highest, process_group, rank_and_world_size
@@ -31,7 +32,7 @@ from aspecthook.training.checkpoint._files import own_path, path_of
 from aspecthook.training.checkpoint._folder import claim_folder, identity_of, load
 from aspecthook.training.checkpoint._format import save
 
-from ._dialect import STATE, HookList, Registered, attach, bindings_of
+from ._hook_list import HookList, Registered
 from ._interrupts import INTERRUPTS, Interrupts, Terminated
 from ._model import Means, computed, evaluated, inputs_of, modes_of, numbers_of, of_mode, without_mode
 from ._progress import Progress, workflow_of
@@ -45,6 +46,13 @@ Result = TypeVar("Result")
 
 _END = object()  # comes after the last batch
 _INTERRUPTED = "interrupted.ckpt"
+# What a hook on any stage may ask for by name: attributes of the runner, some of them also by mmengine's names.
+_ATTRIBUTES = """
+model optimizer epoch iter step inner_iter max_epochs max_iters mode data_loader batch outputs logs work_dir logger rank
+world_size
+"""
+_MMENGINE = {"batch_idx": "inner_iter", "data_batch": "batch", "metrics": "logs"}
+STATE: dict[str, str] = {"runner": "", **{name: name for name in _ATTRIBUTES.split()}, **_MMENGINE}
 # The attributes that a validation changes.
 _KEPT = ("busy", "mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", "skipped")
 _SLOTS = """
@@ -263,8 +271,7 @@ class Runner:
         """Call a loop in another mode, with data for it; then the run and each module of its model are as before."""
         check_loader(loader, f"the data for {mode}")
         kept, modes = {name: getattr(self, name) for name in _KEPT}, modes_of(self.model)
-        # So that this is not taken for the validation that the workflow has begun.
-        validated, patience = self.progress.validated, self.interrupts.patience
+        validated = self.progress.validated  # so that this is not taken for the validation that the workflow has begun
         before, self.logged = self.logged, without_mode(mode, self.logged)
         self.loaders, self.busy = {**self.loaders, mode: loader}, True
         self.set_mode(mode)
@@ -276,7 +283,7 @@ class Runner:
             self.set_mode(kept["mode"])
             for name, value in kept.items():
                 setattr(self, name, value)
-            self.progress.validated, self.interrupts.patience = validated, patience
+            self.progress.validated = validated
             for module, is_training in modes:
                 module.training = is_training
 
@@ -387,7 +394,6 @@ class Runner:
         """Validate on one pass over the data."""
         self.skipped = False
         self._evaluate("val", self.val_iter)
-        self.interrupts.patience = 2
         self.progress.validated += 1
 
     @hookable(provides=STATE)
@@ -535,7 +541,7 @@ class Runner:
             )
         while self.after_stage_calls:
             self.after_stage_calls.pop(0)()
-        self.interrupts.patience, self.logged = 1, {}
+        self.logged = {}
         self.epoch = progress.epoch
         self.agree_to_end()
         if self.interrupts.came is not None:
@@ -695,24 +701,17 @@ class Runner:
         raise error
 
     def _save_interrupted(self, error: BaseException, folder: Path) -> None:
-        if self.interrupts.patience == 2:  # not all hooks have seen the validation, which is cheap to repeat
-            self.progress.validated -= 1
         if process_group() is not None and error is not self.interrupts.came:
             # The other ranks may be elsewhere, and a checkpoint needs all of them.
             self.logger.error("interrupted within iteration %d, so the run could not be saved", self.iter + 1)
             return
-        is_exact = self.interrupts.first in (None, error)
+        if self.interrupts.first not in (None, error):
+            self.logger.warning("a second signal ended a stage at once, so what is saved now does not resume exactly")
         try:
             path = self.save_checkpoint(own_path(folder, _INTERRUPTED))
             self.logger.warning("interrupted after iteration %d; saved %s", self.progress.iter, path)
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
-            is_exact = True  # a file that is there is that of an earlier interruption
-        finally:  # also if a third signal ends the hooks after the save
-            if not is_exact and (folder / _INTERRUPTED).exists():
-                self.logger.warning(
-                    "a second signal ended the next stage at once, so resuming from that file is not exact"
-                )
 
     def remove_interrupted(self, folder: Path | None) -> None:
         """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""

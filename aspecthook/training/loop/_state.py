@@ -17,7 +17,7 @@ from aspecthook._errors import described, printable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._folder import identity_in, identity_of
 
-from ._dialect import HookList
+from ._hook_list import HookList
 
 Loaded = TypeVar("Loaded")
 

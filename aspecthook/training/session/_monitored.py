@@ -14,11 +14,11 @@ from aspecthook import hookable
 from aspecthook import hooks as hooks_of
 from aspecthook._core.law.call import Site
 from aspecthook._errors import HookTypeError, described
+from aspecthook.training._dialect import attach, is_session_hook
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import function, optional_number
 from aspecthook.training.backends import backend_of
 from aspecthook.training.checkpoint._folder import load, newest
-from aspecthook.training.loop._dialect import attach, is_session_hook
 from aspecthook.training.loop._model import logged_by
 from aspecthook.training.loop._reading import check_loader
 from aspecthook.training.loop._runner import Runner
@@ -142,7 +142,7 @@ class MonitoredTrainingSession:
         """
         if self.should_stop():
             raise TrainingError("run was called after the session was asked to stop; check should_stop() first")
-        if self.runner.interrupts.patience:
+        if not self.runner.interrupts.at_once:
             raise TrainingError("run was called inside a step; read values with run_context.session.run(...)")
         self._state.reader.check(fetches, self.runner, "session.run")
         self._state.original_args = SessionRunArgs(fetches, dict(feed or {}))
@@ -241,7 +241,7 @@ class MonitoredTrainingSession:
         """Continue to the next pause, or to the end of the run; or raise an error of the user's block in the run."""
         run = self.runner
         folder = self._folder or run.work_dir
-        run.interrupts.patience, self._thrown = 1, thrown
+        run.interrupts.at_once, self._thrown = False, thrown
         try:
             with suppress(StopIteration):
                 if thrown is None:
@@ -260,7 +260,7 @@ class MonitoredTrainingSession:
             finally:
                 self._leave()
         finally:
-            run.interrupts.patience = 0
+            run.interrupts.at_once = True
 
     def _leave(self) -> None:
         """Remove the hooks and the signal handlers of the session from the runner."""

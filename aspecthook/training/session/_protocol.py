@@ -14,9 +14,9 @@ from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.kinds import Kind
 from aspecthook._errors import HookAnswerError, described
+from aspecthook.training._dialect import Binding, Dialect, Method
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._optimizer import NanLossError
-from aspecthook.training.loop._dialect import Binding, Dialect, Method
 from aspecthook.training.loop._runner import Runner
 
 from ._fetches import Feed, Nested, Reader, fed, mapped
