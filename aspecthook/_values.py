@@ -137,10 +137,11 @@ class Redaction:
 
     def _keep(self, value: str | bytes | bytearray) -> None:
         """Note a string that is redacted, in all the ways in which it may be shown."""
-        texts = [str(value)]
-        if not isinstance(value, str):
-            texts = [bytes(value).decode("utf-8", "backslashreplace"), repr(bytes(value))[2:-1]]
-        for secret in texts:
+        if isinstance(value, str):
+            text, raw = str(value), value.encode(errors="backslashreplace")
+        else:
+            text, raw = bytes(value).decode(errors="backslashreplace"), bytes(value)
+        for secret in {text, repr(raw)[2:-1]}:
             if len(secret) >= _SHORTEST_SECRET and secret not in self._secrets:
                 self._secrets[secret] = max(re.split(r"[^A-Za-z0-9]+", secret), key=len)
                 self.longest = max(self.longest, 4 * len(secret))

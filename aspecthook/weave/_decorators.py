@@ -154,7 +154,7 @@ class _Inside:
     def _run_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run what is inside as a call of its own: the decorator calls in a thread of its own, or later."""
         mount, own = self._found(), self.hook()
-        chain = mount.chain()
+        chain = (mount.instances.get(id(args[0]), mount) if args else mount).chain()  # an instance may have hooks too
         places = [place for place, hook in enumerate(chain.around, 1) if hook.function is own]
         inner = chain.around[places[0] :] if places else ()  # a hook that was removed meanwhile has nothing inside
         return mount.separate(Chain(()).replaced({"around": inner, "on": chain.on}))(*args, **kwargs)

@@ -95,7 +95,7 @@ class Weaving:
 
     @property
     def mounts(self) -> tuple[MountPoint, ...]:
-        """The mount points that carry the hooks, except those whose functions are gone."""
+        """The mount points that carry the hooks, or carried them, except those whose functions are gone."""
         return tuple([mount for mount in list(self._hooks) if mount.is_alive()])
 
     @property
@@ -110,8 +110,8 @@ class Weaving:
         """The state of the weaving.
 
         ``waiting``: part of the target is not imported yet, or the scope is ``"context"`` and no ``with`` block has
-        been entered; ``woven``; ``removed``: by `remove`, or because the target is gone; ``displaced``: other code
-        has replaced what carried the hooks.
+        been entered; ``woven``; ``removed``: by `remove`, or because the target or the last hook on it (``once``) is
+        gone; ``displaced``: other code has replaced what carried the hooks.
         """
         # All are asked, as a mount point that is no longer displaced heals when it is asked.
         displaced = [mount for mount in self.mounts if mount.displaced]

@@ -459,9 +459,9 @@ def test_a_pre_hook_replaces_arguments_whether_or_not_its_code_has_the_name_args
         seen: list[object] = []
         f.pre(hook)
         f.pre(lambda call, seen=seen: seen.append(dict(call.arguments)))
-        a, b, rest, k, extra = result = f(1, 2)
-        assert result == expected
+        a, b, rest, k, extra = f(1, 2, y=0)
         assert seen == [{"a": a, "b": b, "k": k, "rest": rest, "extra": extra}]
+        assert extra.pop("y") == 0 and (a, b, rest, k, extra) == expected
 
 
 @pytest.mark.parametrize("hook", [lambda a: Args(a=5, aa=6), lambda a: Changed(a=5, aa=6), lambda a: Args(aa=6)])

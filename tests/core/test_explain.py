@@ -117,12 +117,12 @@ def test_explain_shows_the_table_of_the_hooks_that_act_above_the_source(f: Any) 
 
 
 def test_explain_says_so_if_there_are_no_hooks_or_all_are_paused(f: Any) -> None:
-    nothing = "# shop:price carries no hooks: a call runs the function itself\n"
-    assert explained(f) == nothing
+    assert explained(f) == "# shop:price carries no hooks: a call runs the function itself\n"
     f.pre(clamp)
-    assert explained(f) != nothing
     with hooks(f).paused():
-        assert explained(f) == nothing
+        assert explained(f) == "# shop:price carries paused hooks: a call runs the function itself\n"
+        assert str(hooks(f)).startswith("shop:price, 1 hook, all paused\n")
+    assert source_of(f) in explained(f)
 
 
 def test_a_long_row_of_hooks_of_one_shape_is_shown_as_a_loop_with_the_first_and_the_last(f: Any) -> None:

@@ -31,7 +31,7 @@ def run(chain: Chain, call: Call, target: Callable[..., Any]) -> Any:
     with Ending(chain.always, call):
         try:
             skipped = before(chain.pre, call)
-            inner = body(chain.on, call, target)
+            inner = body(chain.on, target)
             result = skipped.value if skipped else inside(chain.around, call, inner, call._values)
         except BaseException as exc:
             result = recover(chain.exception, call, exc)
@@ -140,14 +140,15 @@ def ask(hook: Hook, call: Call, item: object = None, values: tuple[object, ...] 
 def inside(hooks: Hooks, call: Call, inner: Callable[..., Any], values: Values) -> Any:
     """Run `inner` inside the around hooks, the first one outermost."""
     if not hooks:
-        return inner(values)
+        return inner(call, values)
     hook, site = hooks[0], call._site
-    inner = partial(inside, hooks[1:], call, inner)
+    rest = partial(inside, hooks[1:], inner=inner)
     if not is_due(hook, call, values) or not hook.admit():
-        return inner(values)
+        return rest(call=call, values=values)
 
     def proceed(*unnamed: Any, **changes: Any) -> Any:
-        return inner(_proceeded(site, hook.function, unnamed, changes, values))
+        changed = _proceeded(site, hook.function, unnamed, changes, values)
+        return rest(call=call.revised(changed) if changes else call, values=changed)
 
     answer = invoke(hook, call, values, proceed=proceed)
     if hook.proceeds:
@@ -155,7 +156,7 @@ def inside(hooks: Hooks, call: Call, inner: Callable[..., Any], values: Values) 
     one_yield = answer
     begin(site, hook.function, one_yield)
     try:
-        result = inner(values)
+        result = rest(call=call, values=values)
     except BaseException as exc:
         answer = failed(site, hook.function, one_yield, exc)
         if answer is None:
@@ -166,25 +167,23 @@ def inside(hooks: Hooks, call: Call, inner: Callable[..., Any], values: Values) 
     return result if answer is None else settled(site, "around", hook.function, answer)
 
 
-def body(hooks: Hooks, call: Call, target: Callable[..., Any]) -> Callable[[Values], Any]:
+def body(hooks: Hooks, target: Callable[..., Any]) -> Callable[[Call, Values], Any]:
     """Return the function that runs inside all around hooks: the target, or the subscribers of an event."""
 
-    def plain(values: Values) -> Any:
+    def plain(call: Call, values: Values) -> Any:
         args, kwargs = call._site.signature.split(values)
         return target(*args, **kwargs)
 
-    if not hooks:
-        return plain
-    return partial(emit, hooks, call, plain)
+    return partial(emit, hooks, plain) if hooks else plain
 
 
-def emit(hooks: Hooks, call: Call, plain: Callable[..., Any], values: Values) -> Any:
+def emit(hooks: Hooks, plain: Callable[..., Any], call: Call, values: Values) -> Any:
     """Run the subscribers of an event, one after another."""
     tally = Tally(call._site, values)
     for hook in hooks:
         if tally.add_answer(hook, ask(hook, call, values=tally.values)):
             break
-    return plain(values) if tally.wants_body else tally.result
+    return plain(call, values) if tally.wants_body else tally.result
 
 
 # A generator: the same law, and every item passes through the item hooks.
@@ -249,7 +248,7 @@ def streamed(hooks: Hooks, call: Call, target: Callable[..., Any], values: Value
 
     def proceed(*unnamed: Any, **changes: Any) -> Any:
         changed = _proceeded(site, hook.function, unnamed, changes, values)
-        return streamed(hooks[1:], call, target, changed)
+        return streamed(hooks[1:], call.revised(changed) if changes else call, target, changed)
 
     return stream(site, hook.function, invoke(hook, call, values, proceed=proceed))
 

@@ -69,6 +69,8 @@ class Asked:
                 value, subject_given = one.default if subject_given else subject, True
             else:
                 value = self.named(one)
+                if value is LATER and one.name not in RESERVED and asks[-1].kind is P.VAR_KEYWORD:
+                    value = self.bound.kwargs.get(one.name, LATER)  # it would have been in the hook's own `**kwargs`
             if value is P.empty:
                 return None
             has_gap = has_gap or (value is LATER and one.kind is not P.KEYWORD_ONLY)
@@ -120,6 +122,8 @@ def test_whoever_asks_is_given_what_the_words_and_the_arguments_say(
     kind: Any, drawn: tuple[str, list[str], list[int], dict[str, int]], data: st.DataObject
 ) -> None:
     text, names, args, kwargs = drawn
+    if "extra" in names and data.draw(st.booleans()):
+        kwargs = {**kwargs, NOBODYS: 96, "more": 95}
     is_when, is_method = data.draw(st.booleans(), label="when"), data.draw(st.booleans(), label="method")
     # Whether the target is a coroutine function, and whoever asks; what its `when` answers; and whether another hook
     # fails before, so that the rest of the chain is interpreted.

@@ -57,6 +57,7 @@ def run(secret, path):
             lambda: send({"Authorization": secret}, body=secret),
             lambda: send({"other": {"token": [secret]}}, body=[secret]),
             lambda: check(f"Bearer {secret}", token=secret),
+            lambda: check(secret.encode(), token=secret),
             lambda: post(secret[::-1], Account("ann", secret[::-1]), [{"authorization": secret}]),
         ):
             try:
@@ -80,7 +81,7 @@ secrets = st.text(st.sampled_from("aZ9'\"\\\n\té😀-_/ "), min_size=4, max_siz
 def test_a_secret_is_in_no_output(secret, tmp_path_factory):
     texts = run(secret, tmp_path_factory.mktemp("out"))
     forms = {secret, secret[::-1], repr(secret)[1:-1], ascii(secret)[1:-1], json.dumps(secret)[1:-1]}
-    forms |= {json.dumps(one)[1:-1] for one in forms}
+    forms |= {repr(secret.encode())[2:-1], *(json.dumps(one)[1:-1] for one in forms)}
     # Nor the part of it that would be left of a text that is cut.
     forms |= {one[:12] for one in forms if len(one) > 12}
     for text, form in itertools.product(texts, forms):

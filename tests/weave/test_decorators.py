@@ -339,7 +339,8 @@ def test_a_decorated_coroutine_that_is_dropped_may_be_closed_in_another_context(
     assert inspect.getcoroutinestate(running) == inspect.CORO_CLOSED
 
 
-def test_what_a_decorator_was_given_by_the_hook_of_one_instance_runs_what_is_inside() -> None:
+@pytest.mark.parametrize("of_instance", [False, True])
+def test_what_a_decorator_was_given_runs_what_is_inside_for_one_instance(*, of_instance: bool) -> None:
     kept: list[Any] = []
 
     class Till:
@@ -348,6 +349,7 @@ def test_what_a_decorator_was_given_by_the_hook_of_one_instance_runs_what_is_ins
             return amount
 
     till = Till()
-    hooks(till.pay).around(around.wrap(lambda function: kept.append(function) or function))
-    assert till.pay(2) == 2
-    assert kept[0](till, 3) == 3
+    hooks(till.pay if of_instance else Till.pay).around(around.wrap(lambda function: kept.append(function) or function))
+    hooks(till.pay).around(lambda proceed: proceed() + 100)
+    assert till.pay(2) == 102
+    assert kept[0](till, 3) == 103

@@ -54,8 +54,7 @@ def write_layers(writer: Writer) -> None:
 @contextmanager
 def _layer(writer: Writer, name: str, *, waits: bool) -> Generator[None]:
     """Write the head of a layer, and inside the `with` its body."""
-    extra = ["$call"] if writer.wants_call else []
-    with writer.block(f"{'async ' if waits else ''}def {name}({', '.join([*writer.idents, *extra])}):"):
+    with writer.block(f"{'async ' if waits else ''}def {name}({_passed(writer, name)}):"):
         writer.hide()
         yield
 
@@ -69,7 +68,7 @@ def _passed(writer: Writer, inner: str) -> str:
     """Return the arguments of what is inside: the target, or a layer, which takes all of them by position."""
     if inner == "$target":
         return writer.passed()
-    return ", ".join([*writer.idents, *(["$call"] if writer.wants_call else [])])
+    return ", ".join([*writer.idents, *([writer.handed] if writer.wants_call else [])])
 
 
 # Around a function or a coroutine function: the hook leaves the result in ``result``.
@@ -138,13 +137,15 @@ def _refuse_unnamed(writer: Writer, function: str) -> None:
 def _changed(writer: Writer, function: str) -> Generator[None]:
     """Write what changes arguments; inside the `with`, the changed ones are passed.
 
-    They have names of their own: another `proceed()` runs with the arguments as they were.
+    They have names of their own, and a call of their own: another `proceed()` runs with the arguments as they were.
     """
-    made = f'$revise($site, "around", {function}, $changes, {writer.values})'
-    before, writer.idents = writer.idents, [f"$new_{n + 1}" for n in range(len(writer.idents))]
-    writer.line(f"[{', '.join(writer.idents)}] = {made}")
+    before = writer.idents, writer.handed
+    writer.idents = [f"$new_{n + 1}" for n in range(len(writer.idents))]
+    changed = f"[{', '.join(writer.idents)}]"
+    writer.handed = f"$call.revised({changed})"
+    writer.line(f'{changed} = $revise($site, "around", {function}, $changes, {writer.values})')
     yield
-    writer.idents = before
+    writer.idents, writer.handed = before
 
 
 def _one_yield(writer: Writer, group: Group, function: str, inner: str) -> None:

@@ -170,6 +170,7 @@ class Writer:
         self.style = signature.style
         # The words for the parameters at this point of the text: a value that is folded has another one there.
         self.idents = [f"${place}" for place in range(len(signature.names))]
+        self.handed = "$call"  # what a layer is given as the call
         self.slot = slot
         self.alone = alone
         self.instances = instances

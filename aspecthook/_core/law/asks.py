@@ -7,7 +7,7 @@ signature again. `check_style` refuses a hook that could never work on its targe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from types import FunctionType, MethodType
 
@@ -15,7 +15,7 @@ from aspecthook._errors import HookSignatureError, HookTypeError, article, neare
 from aspecthook._hints import NamedTuple, TypeAlias
 
 from .call import Site
-from .callables import CODE, COROUTINE_MARKS, hands_on, parameters
+from .callables import CODE, COROUTINE_MARKS, Parameter, hands_on, parameters
 from .kinds import KINDS, RESERVED, RULES, WORDS, Kind
 from .signature import (
     ASYNC_GENERATOR,
@@ -92,8 +92,7 @@ def resolve(function: Callable[..., object], asker: Asker) -> tuple[Asks, tuple[
             _refuse_gap(skipped, asker)
             asks.append(("*", "args"))
         elif how == "**":
-            by_name = [p.name for p in wanted if p.how in ("positional", "keyword")]
-            asks.append(("**", tuple(_left_out(by_name, asker.site.signature))))
+            asks.append(("**", tuple(_left_out(wanted, asker))))
         elif how == "positional only":
             if not subject_given:
                 asks.append(("", _subject(asker)))
@@ -109,10 +108,7 @@ def resolve(function: Callable[..., object], asker: Asker) -> tuple[Asks, tuple[
                 skipped = skipped or name
             by_position = how == "positional" and skipped is None
             asks.append(("" if by_position else f"={name}", what))
-    reserved = [
-        p.name for p in wanted[asker.of_instance :] if p.how in ("positional", "keyword") and p.name in RESERVED
-    ]
-    return tuple(asks), tuple(_doubts(reserved, asker)) if reserved else ()
+    return tuple(asks), tuple(_doubts(wanted[asker.of_instance :], asker))
 
 
 def plain_asks(function: Callable[..., object], kind: Kind, site: Site) -> Asks | None:
@@ -213,9 +209,13 @@ def _find(name: str, has_default: bool, asker: Asker, *, alone: bool) -> int | s
     return None
 
 
-def _left_out(by_name: list[str], signature: Signature) -> Iterator[int | str]:
-    """Yield what the ``**kwargs`` of a hook leave out, as the hook asks for it by name."""
-    for name in by_name:
+def _left_out(wanted: Iterable[Parameter], asker: Asker) -> Iterator[int | str]:
+    """Yield what the ``**kwargs`` of a hook leave out, as the hook is given it by name."""
+    signature = asker.site.signature
+    for name, how, has_default in wanted:
+        offered = not has_default or name in RESERVED or _find(name, has_default, asker, alone=False) is not None
+        if how not in ("positional", "keyword") or not offered:  # what keeps its default gets what callers name so
+            continue
         place = signature.index.get(name, signature.regular)
         if signature.positional <= place < signature.regular:
             yield place
@@ -223,11 +223,11 @@ def _left_out(by_name: list[str], signature: Signature) -> Iterator[int | str]:
             yield name
 
 
-def _doubts(reserved: list[str], asker: Asker) -> Iterator[str]:
+def _doubts(wanted: Iterable[Parameter], asker: Asker) -> Iterator[str]:
     """Yield a warning for each reserved word that is asked for and is the name of a parameter of the target too."""
     site, offered = asker.site, _offered(asker)
-    for name in reserved:
-        if name not in offered:
+    for name, how, _ in wanted:
+        if name not in offered or how not in ("positional", "keyword"):
             continue
         place, shown = site.signature.index.get(name), site.shown()
         ordinary = place is not None and place < site.signature.regular

@@ -5,7 +5,7 @@ The invariant: neither keeps the target or its hooks alive, once the call is ove
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import CodeType, MappingProxyType
 
 from aspecthook._errors import described
@@ -141,6 +141,12 @@ class Call:
         if self._state is None:
             self._state = {}
         return self._state
+
+    def revised(self, values: Iterable[object]) -> Call:
+        """Return the call with other arguments, for what runs inside of an around hook that has changed them."""
+        call = Call(self._site, tuple(values))
+        call._state = self.state
+        return call
 
     def __repr__(self) -> str:
         # Not the values: where a call is logged, they may be secrets. They are in `arguments`.

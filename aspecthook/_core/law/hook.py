@@ -296,10 +296,6 @@ class Hook(Handle):
         found: tuple[bool, bool] = self.shape[-1]
         return found
 
-    def is_again(self, other: Hook) -> bool:
-        """Whether another hook has the same callable, the same kind and the same exception types."""
-        return self.kind == other.kind and self.identity == other.identity and {*self.types} == {*other.types}
-
     def mentioned(self) -> Iterator[tuple[str, object, object]]:
         """Yield what `before` and `after` name: the option, the key, and the value that was passed."""
         for option, keys in (("before", self.conditions.before), ("after", self.conditions.after)):
@@ -346,9 +342,8 @@ class Hook(Handle):
         import logging
 
         mount = self._mount()
-        label = "a mount point that is gone"
+        label = "a mount point that is gone" if mount is None else mount.name
         if mount is not None:
-            label = mount.name
             mount.count_failure(self)
         logging.getLogger("aspecthook").error("%s: %s failed and was skipped", label, self.who, exc_info=error)
 

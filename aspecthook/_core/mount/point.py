@@ -204,7 +204,7 @@ class MountPoint(Attribute):
         """Return what stands above a table of so many hooks."""
         apart = [len(one.members) for one in list(self.instances.values())]
         more = f", and {sum(apart)} on {plural(len(apart), 'instance')}" if apart else ""
-        return f"{printable(self.name)}, {plural(count, 'hook')}{more}"
+        return f"{printable(self.name)}, {plural(count, 'hook')}{more}{', all paused' if self.pauses else ''}"
 
     def __str__(self) -> str:
         """Return the hooks as a table, in the order in which they run."""
@@ -223,15 +223,15 @@ class MountPoint(Attribute):
         from .table import rows_of, table_of
 
         chain = self.chain()
-        acting = chain.hooks
-        if not acting:
-            return f"# {self.name} carries no hooks: a call runs the function itself\n"
+        if not chain.hooks:
+            no = "paused" if self.members else "no"
+            return f"# {self.name} carries {no} hooks: a call runs the function itself\n"
         site = self.site()
         place = self.place
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
         source = render(text, site.signature.names, self.code().co_name, origins_of(chain))
-        table = table_of(self.title(len(acting)), rows_of(acting, self.chains()))
+        table = table_of(self.title(len(chain.hooks)), rows_of(chain.hooks, self.chains()))
         return "\n".join([*[f"# {line}" for line in table.split("\n")], source])
 
     def is_alive(self) -> bool:
@@ -342,7 +342,8 @@ class MountPoint(Attribute):
             HookOrderError: Its `before` and `after` contradict those of others.
         """
         if not hook.again and hook.identity in self.mentions:
-            older = next((one for one in self.members if not one.again and one.is_again(hook)), None)
+            alike = [one for one in self.members if not one.again and {*one.types} == {*hook.types}]
+            older = next((one for one in alike if (one.kind, one.identity) == (hook.kind, hook.identity)), None)
             if older is not None:
                 were, are = meaning(older.name, older.conditions), meaning(hook.name, hook.conditions)
                 if were == are:
@@ -687,12 +688,9 @@ class MountPoint(Attribute):
             self._change(lambda: None)
 
 
-def _kind_property(kind: Kind) -> property:
-    return property(lambda mount: KindHooks(mount, kind), doc=f"The {kind} hooks, in the order in which they run.")
-
-
 for _kind in KINDS:
-    setattr(MountPoint, _kind, _kind_property(_kind))
+    _hooks = property(partial(KindHooks, kind=_kind), doc=f"The {_kind} hooks, in the order in which they run.")
+    setattr(MountPoint, _kind, _hooks)
 
 
 def mount_of(function: FunctionType) -> MountPoint | None:
