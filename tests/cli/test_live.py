@@ -33,6 +33,16 @@ def test_calls_are_below_their_parents_in_the_order_in_which_they_began(tmp_path
     assert [(line.depth, line.text.split()[2]) for line in lines] == [(0, "1"), (1, "2"), (2, "3"), (2, "4"), (1, "5")]
 
 
+def test_lines_of_another_process_than_that_of_the_line_before_come_below_its_name(tmp_path: Path) -> None:
+    shown: list[str] = []
+    tree = LiveTree(tmp_path)
+    for number in range(3):
+        write(tmp_path, [(one, None) for one in range(number + 1)])
+        (tmp_path / "other.jsonl").write_bytes((tmp_path / "calls.jsonl").read_bytes().replace(b"7", b"8"))
+        shown += [line.text.split()[1 if "process" in line.text else 2] for line in tree.read(final=True)]
+    assert shown == ["0", "8", "0", "7", "1", "8", "1", "7", "2", "8", "2"]
+
+
 def test_a_call_waits_for_the_call_around_it_until_that_ends_or_the_program_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

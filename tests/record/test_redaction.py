@@ -40,6 +40,10 @@ def post(body, account, headers):
     return body
 
 
+def relay(*parts):
+    raise Refused(post("".join(parts), None, None))
+
+
 def send(headers, body=None):
     return [headers, body, *headers.values()]
 
@@ -99,6 +103,9 @@ def test_redaction_by_a_predicate_on_name_and_value(tmp_path):
 
 
 def test_results_and_errors_are_redacted_by_these_names():
+    with record(relay, post, redact="result") as tape, pytest.raises(Refused):
+        relay("se", "cret")
+    assert tape.find("relay").shown_error() == ("Refused", "<redacted>")  # before the result of `post` is asked for
     with record(login, check, redact=("result", "error")) as tape:
         login("ann", "1234567")
         with pytest.raises(Refused):
