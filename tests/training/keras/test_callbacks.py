@@ -220,21 +220,6 @@ def test_a_csv_file_that_is_appended_to_keeps_what_it_has(tmp_path: Path) -> Non
     assert path.read_text() == ""
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_other_ranks_write_no_files(rank: int, tmp_path: Path) -> None:
-    runner = run_of("numpy", max_epochs=2)
-    runner.rank = rank
-    for callback in (
-        k.CSVLogger(tmp_path / "log.csv"),
-        k.ModelCheckpoint(tmp_path / "{epoch}"),
-        k.BackupAndRestore(tmp_path / "backup", delete_checkpoint=False),
-    ):
-        runner.register_hook(callback)
-    runner.fit(data(1))
-    files = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
-    assert files == (["1", "2", "latest.safetensors", "log.csv"] if rank == 0 else [])
-
-
 # Backups
 
 

@@ -481,12 +481,6 @@ def test_a_loss_that_is_none_is_named() -> None:
         runner.fit([1.0])
 
 
-def test_the_first_rank_alone_writes_a_checkpoint(tmp_path: Path) -> None:
-    runner = make()
-    runner.rank = 1
-    assert not runner.save_checkpoint(tmp_path / "saved").exists()
-
-
 def test_a_run_ends_when_another_rank_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = make()
     monkeypatch.setattr(_runner, "process_group", lambda: "two ranks")

@@ -11,8 +11,8 @@ import pytest
 from aspecthook import HookAnswerError, HookOptionError, HookTypeError, hooks
 from aspecthook.training import OptimizerHook, Runner, TrainingError
 from aspecthook.training.session import MonitoredTrainingSession, SessionRunHook
-from tests.training.kit import both, with_torch
-from tests.training.session.kit import Fetch, Model, Trail, loader, plain, runner_of, same
+from tests.training.kit import both, same, with_torch
+from tests.training.session.kit import Fetch, Model, Trail, loader, plain, runner_of
 
 NAMES = ["loss", "global_step", "lr", "param:3.bias", "grad:0.weight", "output:0", "output:", "iter", "epoch"]
 
