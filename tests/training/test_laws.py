@@ -151,9 +151,7 @@ def test_an_evaluation_outside_of_a_run_changes_neither_the_states_of_hooks_nor_
         runner.fit(data())
 
 
-def test_ranks_other_than_the_first_write_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ranks_other_than_the_first_write_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     backup = keras.BackupAndRestore(tmp_path / "backup", delete_checkpoint=False)
     runner = run_of(tmp_path, [*all_hooks(tmp_path), backup])
