@@ -13,7 +13,7 @@ from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aspecthook import WeaveError, weave
@@ -217,6 +217,7 @@ STEPS = st.sampled_from(["enter", "enter", *BLOCKS]).flatmap(lambda step: st.tup
 
 
 @given(st.lists(STEPS, max_size=12))
+@example([("enter", (0, 1)), ("enter", (1, 1)), ("fail", (0, 1)), ("enter", (1, 2)), ("leave", (1, 1))])
 def test_a_hook_acts_where_a_block_of_its_weaving_is_open(steps: list[tuple[str, tuple[int, int]]]) -> None:
     notes = [lambda number=number: log.append(number) for number in range(3)]
     targets = [Base.plain, f"{__name__}:Child.plain", f"{__name__}:Child.plain"]
