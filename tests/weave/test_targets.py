@@ -104,7 +104,6 @@ class Case:
     call: Act
     gives: object = 6
     itself: Act | None = None  # the target as an object
-    view: Act | None = None  # what is looked at; the target itself unless given
     woven: object = "woven"
     answer: object = "woven"  # what the post hook makes of the result
     kind: str = "post"  # of the hook that changes what is given; None: nothing can
