@@ -180,6 +180,7 @@ NAN, INF = float("nan"), float("inf")
         (None, [-1.0, 0, -2.0], 2),  # 0 counts
         (None, [0], 1),
         (None, [0.5, 0.5], 1),  # what is as good is not better
+        ("less", [0.5, 0.5], 1),
         (None, [NAN, 0.1, NAN], 2),
         ("less", [NAN, INF, 3], 3),
         (None, [-INF, NAN], None),

@@ -52,6 +52,9 @@ def watched(callback: Any, epochs: int | None = None, **values: list[float]) -> 
         ({"patience": 2, "baseline": 0.5}, [1.0, 0.75, 0.6, 0.55, 0.7], 4),
         ({"patience": 1, "start_from_epoch": 2}, [1.0, 2.0, 3.0, 4.0, 5.0], 3),
         ({"patience": 0}, [nan, nan, 1.0], 1),
+        ({"patience": 2}, [1.0, nan, nan, 0.5], 2),
+        ({"patience": 1, "mode": "max"}, [1.0, nan, 2.0], 1),
+        ({"patience": 1, "mode": "max"}, [1.0, 1.0, 2.0], 1),
         ({"patience": 2}, [1.0, 1.0, 1.0, 1.0], 2),
     ],
 )
