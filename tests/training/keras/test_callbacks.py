@@ -212,6 +212,16 @@ def test_model_checkpoint_saves_the_best_batch_from_the_first_on(weights_only: b
     assert saved == best
 
 
+def test_model_checkpoint_counts_batches_that_keras_runs_together() -> None:
+    saved: list[str] = []
+    checkpoint = k.ModelCheckpoint("{batch}.keras", save_freq=4)
+    checkpoint.set_model(SimpleNamespace(save=lambda path, **_: saved.append(path)))
+    checkpoint.on_epoch_begin(0)
+    for batch in (1, 3, 5, 7):  # Keras tells of the last batch of each step
+        checkpoint.on_train_batch_end(batch, {})
+    assert saved == ["4.keras", "8.keras"]
+
+
 def test_a_csv_file_that_is_appended_to_keeps_what_it_has(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("epoch,loss\n0,0.5")  # without the end of a line

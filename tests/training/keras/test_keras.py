@@ -91,12 +91,13 @@ def test_logs_are_sorted_shared_by_the_callbacks_of_a_batch_and_empty_where_some
     add = k.LambdaCallback(on_train_batch_end=lambda batch, logs: logs.setdefault("mine", batch))
     hooks(runner.val_epoch).add("post", lambda: runner.log(val_a=1.0), priority=0)
     registered(runner, [add, seen]).fit([0] * 2, [1])
+    runner.test([1])
     told = {name: [[*row[-1].items()] for row in seen.told if row[0] == name] for name, *_ in seen.told}
     assert all(rows == [[]] * len(rows) for name, rows in told.items() if name.endswith("begin"))
     assert [[name for name, _ in row] for row in told["on_train_batch_end"]] == [["acc", "loss", "mine"]] * 2
     assert [row[-1] for row in told["on_train_batch_end"]] == [("mine", 0), ("mine", 1)]
-    (test,), (epoch,) = told["on_test_end"], told["on_epoch_end"]
-    assert test == [("a", 1.0), ("acc", 0.5)]
+    assert told["on_test_end"] == [[("a", 1.0), ("acc", 0.5)], [("acc", 0.5)]]
+    (epoch,) = told["on_epoch_end"]
     assert [name for name, _ in epoch] == ["acc", "loss", "val_a", "val_acc"]
 
 
