@@ -229,7 +229,8 @@ def test_a_checkpoint_without_an_average_is_resumed_with_a_new_one(tmp_path: Pat
     path = runner.save_checkpoint(tmp_path / "plain")
     again = run_of("numpy")
     ema = again.register_hook(EMAHook("constant", momentum=0.5))
-    again.resume(path)
+    again.fit(data(3))
+    again.resume(path, other_run=True)
     again.fit(data(3))
     assert ema.steps == 3
 

@@ -241,6 +241,25 @@ def test_the_argument_wins_over_the_config_and_the_config_over_the_class() -> No
     assert [hook.priority for hook in hooks(runner.run)] == [5, 30, 70]
 
 
+def test_a_removed_hook_has_left_every_stage_and_is_the_last_of_its_priority_when_it_comes_back() -> None:
+    class Told(Hook):
+        def before_run(self) -> None:
+            told.append(self)
+
+        after_epoch = before_train_iter = before_run
+
+    told, several = list[Told](), [Told(), Told()]
+    runner = make(several, max_epochs=1)
+    runner.remove_hook(several[0])
+    runner.fit([1.0])
+    assert told == [several[1]] * 3
+    told.clear()
+    runner.register_hook(several[0])
+    runner.max_epochs = 2
+    runner.fit([1.0])
+    assert told == several[::-1] * 3
+
+
 # When
 
 
