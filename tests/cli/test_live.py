@@ -36,11 +36,11 @@ def test_calls_are_below_their_parents_in_the_order_in_which_they_began(tmp_path
 
 def test_calls_of_several_processes_are_below_the_number_of_each(tmp_path: Path) -> None:
     tree, shown = LiveTree(tmp_path), list[str]()
-    steps = [([(1, None)], 7), ([(2, None)], 9), ([(1, None), (3, None)], 7), ([(1, None), (3, None), (4, None)], 7)]
+    steps = [([], 7), ([(1, None)], 9), ([(2, None)], 7), ([(2, None), (3, None)], 7), ([(1, None), (4, None)], 9)]
     for calls, process in steps:
         write(tmp_path, calls, process)
         shown += [line.text.partition("->")[2].split()[0] if "->" in line.text else line.text for line in tree.read()]
-    assert shown == ["1", "process 9", "2", "process 7", "3", "4"]
+    assert shown == ["process 9", "1", "process 7", "2", "3", "process 9", "4"]
 
 
 def test_a_call_waits_for_the_call_around_it_until_that_ends_or_the_program_does(
