@@ -61,12 +61,6 @@ def test_a_name_that_a_package_does_not_have_is_an_attribute_error(package: str)
     assert str(caught.value) == f"module {package!r} has no attribute 'nothing'"
 
 
-def test_hooking_a_function_loads_nothing_heavy() -> None:
-    program = "from aspecthook import hookable, hooks; f = hookable(lambda x: x); f.pre(lambda x: None); f(1)"
-    program += "; hooks(f).clear()"
-    assert loaded(program).intersection(HEAVY) == set()
-
-
 def test_hooks_with_every_condition_and_an_event_load_nothing_heavy() -> None:
     # From 3.14 on, each class of `typing.NamedTuple` loaded `annotationlib`, and that `ast`.
     program = """

@@ -71,15 +71,14 @@ def ordered(ranks: Ranks, mounts: Iterable[MountPoint]) -> Generator[None]:
     several = [mount for mount in mounts if len(mount) > 1]
     for hook in sorted((hook for mount in several for hook in mount.members), key=lambda hook: hook.added):
         ranks.key_of(hook)
-    with ties_broken_by(ranks):
-        for mount in several:
-            mount.rearrange()
-        try:
+    try:
+        with ties_broken_by(ranks):
+            for mount in several:
+                mount.rearrange()
             yield
-        finally:
-            several += [mount for mount in mounts if len(mount) > 1]
-    for mount in several:
-        mount.rearrange()
+    finally:
+        for mount in (*several, *[mount for mount in mounts if len(mount) > 1]):
+            mount.rearrange()
 
 
 class Pair(NamedTuple):
@@ -231,14 +230,14 @@ def has_failed(reports: Iterable[pytest.TestReport]) -> bool:
 
 def check_orders(check: Callable[[], object], seed: str, test: str, mounts: Iterable[MountPoint]) -> None:
     """Raise an `AssertionError` if a check fails in an order of hooks, and passes in that of adding."""
-    errors: list[Exception] = []
+    errors: list[BaseException] = []
 
     def run(rank: Callable[[Key], float]) -> tuple[bool, Mapping[Key, int]]:
         ranks, before = Ranks(rank), len(errors)
         with ordered(ranks, mounts):
             try:
                 check()
-            except Exception as error:
+            except (Exception, pytest.fail.Exception) as error:
                 errors.append(error)
         return len(errors) > before, ranks.added
 

@@ -6,10 +6,13 @@ import logging
 import sys
 import threading
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import structlog
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aspecthook import weave
 from aspecthook.aspects import log, retry
@@ -71,6 +74,24 @@ def test_a_failed_call_is_an_error_with_the_traceback_of_the_function(logger: Lo
     assert record.levelname == "CRITICAL"
     assert "password='secret', more={}) raised PermissionError('secret is wrong') in " in record.getMessage()
     assert text.count("File ") == 1 and text.endswith("PermissionError: secret is wrong")
+
+
+LEVELS = st.sampled_from(["DEBUG", "INFO", "WARNING", "ERROR"])
+
+
+@given(LEVELS, LEVELS, LEVELS, st.booleans(), st.booleans())
+def test_a_call_is_logged_at_the_level_of_its_outcome_if_the_logger_has_that_level(
+    enabled: str, level: str, error_level: str, fails: bool, is_adapter: bool
+) -> None:
+    logger = Logged()
+    logger.setLevel(enabled)
+    to = logging.LoggerAdapter(logger, {}) if is_adapter else logger
+    with weave(login, aspect=log(to, level=level, error_level=error_level)), suppress(PermissionError):
+        login("nobody" if fails else "ann", "secret")
+    wanted = error_level if fails else level
+    is_written = logging.getLevelNamesMapping()[wanted] >= logger.level
+    assert [record.levelname for record in logger.kept.records] == [wanted] * is_written
+    assert all("password='secret'" in text for text in logger.kept.texts)
 
 
 def test_a_generator_that_is_left_early_has_not_failed(logger: Logged) -> None:

@@ -17,30 +17,30 @@ from tests.record.test_page import data_of
 HEADER = {"aspecthook": "calls", "version": 1, "process": 7}
 
 
-def write(folder: Path, calls: list[tuple[int, int | None]]) -> None:
+def write(folder: Path, calls: list[tuple[int, int | None]], process: int = 7) -> None:
     """Write a recording of calls, each with its number and that of its parent, in the order in which they end."""
-    entries: list[dict[str, object]] = [HEADER, {"function": 0, "name": "shop:price"}]
+    entries: list[dict[str, object]] = [{**HEADER, "process": process}, {"function": 0, "name": "shop:price"}]
     entries += [
         {"call": number, "parent": parent, "of": 0, "begin": number, "duration": 1, "own": 1, "result": str(number)}
         for number, parent in calls
     ]
-    (folder / "calls.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    name = "calls.jsonl" if process == 7 else f"calls.{process}.jsonl"
+    (folder / name).write_text("".join(json.dumps(entry) + "\n" for entry in entries))
 
 
 def test_calls_are_below_their_parents_in_the_order_in_which_they_began(tmp_path: Path) -> None:
-    write(tmp_path, [(3, 2), (4, 2), (2, 1), (5, 1), (1, None)])
+    write(tmp_path, [(4, 2), (3, 2), (5, 1), (2, 1), (1, None)])  # those of tasks end in any order
     lines = [*LiveTree(tmp_path).read(final=True)]
     assert [(line.depth, line.text.split()[2]) for line in lines] == [(0, "1"), (1, "2"), (2, "3"), (2, "4"), (1, "5")]
 
 
-def test_lines_of_another_process_than_that_of_the_line_before_come_below_its_name(tmp_path: Path) -> None:
-    shown: list[str] = []
-    tree = LiveTree(tmp_path)
-    for number in range(3):
-        write(tmp_path, [(one, None) for one in range(number + 1)])
-        (tmp_path / "other.jsonl").write_bytes((tmp_path / "calls.jsonl").read_bytes().replace(b"7", b"8"))
-        shown += [line.text.split()[1 if "process" in line.text else 2] for line in tree.read(final=True)]
-    assert shown == ["0", "8", "0", "7", "1", "8", "1", "7", "2", "8", "2"]
+def test_calls_of_several_processes_are_below_the_number_of_each(tmp_path: Path) -> None:
+    tree, shown = LiveTree(tmp_path), list[str]()
+    steps = [([], 7), ([(1, None)], 9), ([(2, None)], 7), ([(2, None), (3, None)], 7), ([(1, None), (4, None)], 9)]
+    for calls, process in steps:
+        write(tmp_path, calls, process)
+        shown += [line.text.partition("->")[2].split()[0] if "->" in line.text else line.text for line in tree.read()]
+    assert shown == ["process 9", "1", "process 7", "2", "3", "process 9", "4"]
 
 
 def test_a_call_waits_for_the_call_around_it_until_that_ends_or_the_program_does(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from aspecthook.cli._names import VARIABLE
 from aspecthook.record import read
 
 from .conftest import Run, environment
@@ -115,6 +117,12 @@ def test_a_depth_limits_what_is_shown_however_many_calls_there_are(aspecthook: R
     program = "def g(): ...\ndef f(): g()\nfor _ in range(11_000): f()"
     done = aspecthook("trace", "__main__:*", "--max-depth", "1", "--lines", "1", "--", "-c", program)
     assert "__main__:f " in done.stderr and "__main__:g" not in done.stderr
+
+
+def test_the_last_calls_alone_can_be_kept(aspecthook: Run, app: Path) -> None:
+    done = aspecthook("trace", "app:*, app:Cart.*", "--last", "2", "-o", "calls.jsonl", "--", "app.py")
+    assert [call.name for call in read(app.parent / "calls.jsonl")] == ["main", "price"]
+    assert "__main__:price " in done.stderr and "Cart.add" not in done.stderr
 
 
 def test_without_a_pointcut_the_programs_own_code_is_traced(aspecthook: Run, tmp_path: Path) -> None:
@@ -402,11 +410,34 @@ def test_calls_of_children_are_traced(aspecthook: Run, tmp_path: Path, way: str)
         "import multiprocessing, os, subprocess, sys, shop\n"
         f"if __name__ == '__main__':\n    shop.price(0)\n    {CHILDREN[way]}"
     )
-    done = aspecthook("trace", "shop:*", "-o", "calls.jsonl", "--", "app.py")
+    done = aspecthook("trace", "shop:*", "-o", "calls.jsonl", "-o", "calls.json", "--", "app.py")
     assert done.returncode == 0, done.stderr
     calls = read(tmp_path / "calls.jsonl").calls("shop:price")
     assert [call.shown_arguments() for call in calls] == [{"n": "0"}, {"n": "1"}]
-    assert len({call.process for call in calls}) == 2
+    processes = {call.process: f"process {call.process}" for call in calls}
+    assert len(processes) == 2
+    events = json.loads((tmp_path / "calls.json").read_text())["traceEvents"]
+    slices = [one for one in events if one["ph"] == "X"]
+    begins = {one["pid"]: one["ts"] for one in slices}
+    assert begins == {call.process: pytest.approx(call.begin * 1e6, abs=1) for call in calls}
+    names = {one["pid"]: one["args"]["name"] for one in events if one["name"] == "process_name"}
+    assert processes.items() <= names.items()
+    lanes = {(one["pid"], one["tid"]) for one in events if one["name"] == "thread_name"}
+    assert lanes == {(one["pid"], one["tid"]) for one in slices} and len({lane for _, lane in lanes}) == 2
+
+
+def test_a_child_that_cannot_be_woven_says_so_and_runs_without_hooks(aspecthook: Run, tmp_path: Path) -> None:
+    program = f"""
+import json, os, subprocess, sys
+settings = json.loads(os.environ[{VARIABLE!r}])
+settings["trace"]["targets"] = ["os:nothing"]
+os.environ[{VARIABLE!r}] = json.dumps(settings)
+sys.exit(subprocess.run([sys.executable, "-c", "print('it ran')"]).returncode)
+"""
+    done = aspecthook("trace", "json:dumps", "-o", "calls.json", "--", "-c", program)
+    assert (done.returncode, done.stdout) == (0, "it ran\n")
+    assert re.search(r"^aspecthook: process \d+ runs without hooks: os:nothing cannot be", done.stderr, re.MULTILINE)
+    assert (tmp_path / "calls.json").read_text().count("process_name") == 1  # the child has left no recording
 
 
 def test_a_subinterpreter_begins_without_us(aspecthook: Run, tmp_path: Path) -> None:

@@ -80,33 +80,24 @@ def test_a_predicate_that_raises_is_as_if_the_hook_had_raised(till: Till) -> Non
 # once, times, every
 
 
-def test_once_runs_in_the_first_call_and_takes_the_hook_off(till: Till) -> None:
-    hook = till.add("pre", once=True, times=1)
-    for _ in range(3):
-        till.pay()
-    assert till.ran == ["pre"]
-    assert hook not in hooks(till.pay)
-
-
-@given(st.integers(1, 5), st.integers(0, 12))
-def test_times_runs_in_so_many_calls_and_then_takes_the_hook_off(times: int, calls: int) -> None:
-    till = Till()
-    till.add("pre", times=times)
-    for _ in range(calls):
-        till.pay()
-    assert len(till.ran) == min(times, calls)
-    assert len(hooks(till.pay)) == (calls < times)
-
-
-@example(1024, 2048)  # the last number that is counted by a list
-@example(1025, 2050)
-@given(st.integers(1, 5), st.integers(0, 12))
-def test_every_runs_in_each_so_manyth_call(every: int, calls: int) -> None:
-    till = Till()
-    till.add("pre", every=every)
-    for call in range(1, calls + 1):
-        till.pay()
-        assert len(till.ran) == call // every
+@example({"every": 1024}, [1] * 2048)  # the last number that is counted by a list
+@example({"every": 1025}, [1] * 2050)
+@given(
+    st.fixed_dictionaries({}, optional={"every": st.integers(1, 5), "times": st.integers(1, 5)})
+    | st.just({"once": True, "times": 1}),
+    st.lists(st.integers(0, 1), max_size=16),
+)
+def test_calls_count_in_which_the_predicate_holds_and_after_the_last_run_the_hook_is_off(
+    options: dict[str, int], amounts: list[int]
+) -> None:
+    till, counted = Till(), 0
+    hook = till.add("pre", when=lambda amount: amount, **options)
+    for amount in amounts:
+        till.pay(amount)
+        counted += amount
+        due = counted // options.get("every", 1)
+        assert len(till.ran) == min(due, options.get("times", due))
+        assert (hook in hooks(till.pay)) == (due < options.get("times", due + 1))
 
 
 @pytest.mark.parametrize(("option", "number"), [("every", 50), ("times", 50)])

@@ -28,17 +28,19 @@ def test_audit_event_has_one_event() -> None:
 def test_subscriber_is_not_notified_of_its_own_actions(tmp_path: Path) -> None:
     log = tmp_path / "log"
     told: list[str] = []
+    inside = events.audit("tests.inside")
 
     def write_down(args: tuple[Any, ...]) -> None:
         path = args[0]
         told.append(os.path.basename(str(path)))
+        sys.audit("tests.inside")
         with log.open("a") as file:
             print(path, file=file)
 
-    with hooks(events.audit("open")).add("on", write_down):
+    with hooks(events.audit("open")).add("on", write_down), hooks(inside).add("on", lambda: told.append("inside")):
         (tmp_path / "a").write_text("a")
         (tmp_path / "b").write_text("b")
-    assert told == ["a", "b"]
+    assert told == ["a", "inside", "b", "inside"]
     assert log.read_text().splitlines() == [str(tmp_path / "a"), str(tmp_path / "b")]
 
 

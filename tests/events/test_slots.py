@@ -54,9 +54,6 @@ def test_callable_of_others_over_ours_is_left_alone(owner: Any, name: str) -> No
     with replaced(owner, name, lambda *args: reported.append(args[0])):
         before = getattr(owner, name)
         event.on(lambda origin: told.append(origin), name="listener")
-        setattr(owner, name, before)  # others have put back what was there; ours comes back with the next subscriber
-        event.on(lambda: None, name="another")
-        hooks(event).remove("another")
         theirs, ours = covered(owner, name)
         assert hooks(event).displaced
         happen(owner, name)
@@ -67,18 +64,8 @@ def test_callable_of_others_over_ours_is_left_alone(owner: Any, name: str) -> No
         happen(owner, name)
         assert len(told) == 1 and len(reported) == 2
 
-        event.on(lambda origin: told.append(origin), name="listener")  # over theirs, which has ours inside
-        assert not hooks(event).displaced
-        happen(owner, name)
-        assert len(told) == 2 and len(reported) == 3
-        hooks(event).remove("listener")
-        assert getattr(owner, name) is theirs
-
         setattr(owner, name, ours)  # they go, and put back what they had found
         assert not hooks(event).displaced and getattr(owner, name) is before
-        setattr(owner, name, ours)
-        happen(owner, name)  # or so: whoever comes first puts it right
-        assert getattr(owner, name) is before and len(told) == 2 and len(reported) == 4
         reported.clear()
 
 

@@ -174,18 +174,16 @@ def edited() -> Any:
 
 TEXT = st.text("a<", max_size=3)
 
+CLIP = {"item clip": lambda item: min(item, 5), "item scale": lambda item: item * 10}
+
+
+def clipped(trace: Any) -> bool:
+    return not (trace.ran("clip") or trace.ran("cap")) or max(trace.result, default=0) <= 5
+
+
 BUGS: dict[str, Bug] = {
-    "a fee that is discounted": Bug(
-        "fee discount",
-        "(0,)",
-        {"post fee": lambda result: result + 5, "post discount": lambda result: result * 0.5},
-        lambda trace: not both(trace, "fee", "discount") or trace.result == trace.arguments["n"] * 0.5 + 5,
-    ),
     "a file that is closed before it is flushed": Bug(
-        "close flush",
-        "(0,)",
-        {"always close": nothing, "always flush": nothing},
-        before("flush", "close"),
+        "close flush", "(0,)", {"always close": nothing, "always flush": nothing}, before("flush", "close")
     ),
     "a transaction around the retries": Bug(
         "transaction retry",
@@ -200,35 +198,17 @@ BUGS: dict[str, Bug] = {
         lambda trace: not trace.ran("double") or trace.result % 2 == 0,
         waiting,
     ),
-    "items that are clipped before they are scaled": Bug(
-        "clip scale",
-        "(2,)",
-        {"item clip": lambda item: min(item, 5), "item scale": lambda item: item * 10},
-        lambda trace: not trace.ran("clip") or max(trace.result) <= 5,
-        counting,
-    ),
-    "async items that are clipped before they are scaled": Bug(
-        "clip scale",
-        "(2,)",
-        {"item clip": lambda item: min(item, 5), "item scale": lambda item: item * 10},
-        lambda trace: not trace.ran("clip") or max(trace.result) <= 5,
-        counting_later,
-    ),
+    "items that are clipped before they are scaled": Bug("clip scale", "(2,)", CLIP, clipped, counting),
+    "async items that are clipped before they are scaled": Bug("clip scale", "(2,)", CLIP, clipped, counting_later),
     "a subscriber that is told too late": Bug(
-        "mail stock",
-        "(0,)",
-        {"on mail": nothing, "on stock": nothing},
-        before("stock", "mail"),
-        published,
+        "mail stock", "(0,)", {"on mail": nothing, "on stock": nothing}, before("stock", "mail"), published
     ),
     # Systems of several mount points.
     "a subscriber of another event that is told before the number is there": Bug(
         "tell number", "(0,)", {}, noted_last, numbered
     ),
     "a page that is kept before it is decoded": Bug("keep decode", "(0,)", {}, noted_last, pages),
-    "items that are capped before another function prices them": Bug(
-        "cap price", "(2,)", {}, lambda trace: not trace.ran("cap") or max(trace.result, default=0) <= 5, priced
-    ),
+    "items that are capped before another function prices them": Bug("cap price", "(2,)", {}, clipped, priced),
     "an audit of another object that misses the fee": Bug(
         "audit fee", "(0,)", {}, lambda trace: trace.result in ([], [trace["pay"].given["n"]]), audited
     ),

@@ -333,6 +333,7 @@ def test_the_fixture_makes_a_check_in_each_order_and_leaves_that_of_adding(shop)
     text = outcome(
         shop(
             """
+            from aspecthook import hookable
             from kit_bill import bill
             def test_right(hook_orders):
                 hook_orders(lambda: bill(8))
@@ -340,16 +341,36 @@ def test_the_fixture_makes_a_check_in_each_order_and_leaves_that_of_adding(shop)
             def test_wrong(hook_orders):
                 def check(): assert bill(9.8) == 12.5
                 hook_orders(check)
+            def test_none_raised(hook_orders):
+                hook_orders(lambda: pytest.raises(ZeroDivisionError, lambda: 1 / (bill(9.8) - 12.5)))
+            def test_exit(hook_orders):
+                seen = []
+                for seed in range(9):
+                    with pytest.raises(SystemExit):
+                        hook_orders(lambda: exit(seen.append(bill(9.8))), seed=seed)
+                    assert bill(9.8) == 12.5
+                assert {*seen} == {12.0, 12.5}
+            def test_added(hook_orders):
+                @hookable
+                def f(): ran.append("")
+                ran = []
+                def check():
+                    for name in "abcd": f.pre(lambda name=name: ran.append(name), name=name)
+                    f()
+                hook_orders(check, seed=1)
+                f()
+                assert "".join(ran[5:]) == "abcd" != "".join(ran[:4])
             def test_always_wrong(hook_orders):
                 def check(): raise OSError("closed")
                 hook_orders(check, seed=1)
             """,
             kit_bill=BILL,
         ),
-        passed=1,
-        failed=2,
+        passed=3,
+        failed=3,
     )
     assert SENTENCE.format("test_wrong") in text and "OSError: closed" in text
+    assert SENTENCE.format("test_none_raised") in text
 
 
 def test_the_example_passes_and_has_one_sentence_on_its_bug(shop):

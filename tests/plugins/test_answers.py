@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aspecthook import HookOrderError, PluginError, Return, hooks, on, post, pre
 from aspecthook.plugins import Plugins
-from tests.plugins.shop import fresh_host, message, trace_left, unchanged
+from tests.plugins.shop import Seller, fresh_host, message, trace_left, unchanged
 
 
 def test_answers_of_a_plain_function_are_refused(shop: Any, plugins: Plugins) -> None:
@@ -20,6 +20,23 @@ def test_answers_of_a_plain_function_are_refused(shop: Any, plugins: Plugins) ->
         "Shop: 'restock' is hookable but not an event, so nobody answers; call it instead"
     )
     assert not called
+
+
+def test_none_that_is_returned_and_false_are_answers_and_the_first_of_them_is_the_first(
+    shop: Any, plugins: Plugins
+) -> None:
+    class Answers(Seller):
+        @on
+        def authenticate(self) -> Any:
+            return self.answer
+
+    for name, answer in (("silent", None), ("none", Return(None)), ("false", False)):
+        plugins.register(Answers(answer), name)
+    assert plugins.answers("sold", "tea") == [("none", None), ("false", False)]
+    assert shop.sold("tea") == [None, False]
+    assert shop.authenticate("tea") is None
+    plugins.unregister("none")
+    assert shop.authenticate("tea") is False
 
 
 ORDERS = st.fixed_dictionaries(

@@ -111,15 +111,35 @@ def state(runner: Runner) -> dict[str, Any]:
     return runner.backend.state(runner.model)
 
 
-def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether all arrays are the same, bit for bit."""
-    return one.keys() == other.keys() and all(
-        value.tobytes() == other[name].tobytes() and value.dtype == other[name].dtype for name, value in one.items()
-    )
+def same(one: Any, other: Any) -> bool:
+    """Whether two trees are the same, bit for bit."""
+    return bool(flat(one) == flat(other))
+
+
+_RANK = """
+import json, os, sys
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from aspecthook import hooks
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank, folder, told = dist.get_rank(), sys.argv[1], {}
+
+def data(size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [(torch.randn(4, 3, generator=generator), torch.randn(4, 2, generator=generator)) for _ in range(size)]
+
+def weights(runner):
+    return [value.tolist() for value in runner.backend.state(runner.model).values()]
+%s
+json.dump(told, open(f"{folder}/../rank{rank}.json", "w"))
+dist.destroy_process_group()
+"""
 
 
 def on_two_ranks(program: str, folder: Path) -> list[Any]:
-    """Run a program in two processes of one group; give what each has left in `rank<number>.json`."""
+    """Run a program in two processes of one group, each with data; give what each has put into `told`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -127,7 +147,7 @@ def on_two_ranks(program: str, folder: Path) -> list[Any]:
     common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", program, str(folder / "run")],
+            [sys.executable, "-c", _RANK % program, str(folder / "run")],
             env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

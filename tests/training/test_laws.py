@@ -149,3 +149,13 @@ def test_an_evaluation_outside_of_a_run_changes_neither_the_states_of_hooks_nor_
         after = {**flat(outcome(runner)), "logs": before[0]["logs"]}
         assert (after, sorted(tmp_path.rglob("*"))) == before
         runner.fit(data())
+
+
+def test_ranks_other_than_the_first_write_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    backup = keras.BackupAndRestore(tmp_path / "backup", delete_checkpoint=False)
+    runner = run_of(tmp_path, [*all_hooks(tmp_path), backup])
+    runner.rank = 1
+    runner.fit(data(), HELD_OUT)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [] and runner.iter == 18
+    assert [line for line in caplog.messages if " = " in line or " sec" in line] == []

@@ -27,10 +27,6 @@ def price(n: int, by: int = 3) -> int:
     return n * by
 
 
-def two(n: int) -> int:
-    return n * 3
-
-
 def hidden(n: int) -> int:
     return n * 3
 
@@ -78,9 +74,7 @@ def decorated(n: int) -> int:
     return n * 3
 
 
-closure = (lambda size: lambda n: n * size)(3)
 thrice = functools.partial(price, by=3)
-stream = functools.partial(plain_generator)
 flow = functools.partial(async_generator)
 
 
@@ -107,9 +101,6 @@ class Scale:
         self.size = size
 
     def __call__(self, n: int) -> int:
-        return n * self.size
-
-    async def later(self, n: int) -> int:
         return n * self.size
 
 
@@ -170,9 +161,6 @@ class Base:
 class Cart(Base):
     """Members of every sort, of its own and inherited."""
 
-    rate_now = 3
-    stored: int
-
     def __init__(self, n: int = 2) -> None:
         self.n = n
 
@@ -229,10 +217,6 @@ class Cart(Base):
     def _(self, n: int) -> int:
         return n * 3
 
-    @through
-    def decorated(self, n: int) -> int:
-        return n * 3
-
     def __getitem__(self, n: int) -> int:
         return n * 3
 
@@ -279,9 +263,6 @@ class Begun:
 class Stock(dict):
     """A dict of its own."""
 
-    def count(self) -> int:
-        return len(self)
-
 
 class Slotted:
     """Has slots."""
@@ -291,9 +272,6 @@ class Slotted:
     def __init__(self, n: int = 6) -> None:
         self.n = n
 
-    def total(self, n: int) -> int:
-        return n * 3
-
 
 Pair = namedtuple("Pair", "left right")
 
@@ -302,7 +280,6 @@ class Colour(enum.Enum):
     """An enum with a method."""
 
     RED = 1
-    BLUE = 2
 
     def shade(self, n: int) -> int:
         return n * 3

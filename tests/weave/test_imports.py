@@ -334,6 +334,17 @@ def test_weaving_removed_by_the_module_during_its_import(write: Write, woven: We
     assert type(a.__spec__) is ModuleSpec
 
 
+def test_what_is_imported_in_a_pause_acts_after_it_and_what_is_imported_after_it_acts(
+    write: Write, woven: Weave
+) -> None:
+    write({"ahw_a.py": ONE, "ahw_b.py": ONE})
+    weaving = woven("ahw_a:one, ahw_b:one", post=ten)
+    weaving.pause()
+    assert load("ahw_a").one() == 1
+    weaving.resume()
+    assert (load("ahw_a").one(), load("ahw_b").one()) == (10, 10)
+
+
 def test_nothing_stands_in_a_spec_or_for_a_finder_once_the_last_weaving_is_gone(write: Write, woven: Weave) -> None:
     write({"ahw_a.py": ONE})
     meta_path, finders = sys.meta_path, list(sys.meta_path)

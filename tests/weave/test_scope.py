@@ -13,7 +13,7 @@ from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aspecthook import WeaveError, weave
@@ -209,6 +209,7 @@ def test_every_kind_is_kept_to_its_context(subject: Subject) -> None:
 BLOCKS = {
     "enter": st.tuples(st.integers(0, 2), st.integers(0, 2)),  # the context, the weaving
     "leave": st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    "fail": st.tuples(st.integers(0, 2), st.integers(0, 2)),  # leave by an exception
     "copy": st.tuples(st.integers(0, 2), st.integers(0, 2)),  # one context becomes a copy of another
     "pause": st.tuples(st.booleans(), st.integers(0, 2)),
 }
@@ -216,6 +217,7 @@ STEPS = st.sampled_from(["enter", "enter", *BLOCKS]).flatmap(lambda step: st.tup
 
 
 @given(st.lists(STEPS, max_size=12))
+@example([("enter", (0, 1)), ("enter", (1, 1)), ("fail", (0, 1)), ("enter", (1, 2)), ("leave", (1, 1))])
 def test_a_hook_acts_where_a_block_of_its_weaving_is_open(steps: list[tuple[str, tuple[int, int]]]) -> None:
     notes = [lambda number=number: log.append(number) for number in range(3)]
     targets = [Base.plain, f"{__name__}:Child.plain", f"{__name__}:Child.plain"]
@@ -240,7 +242,8 @@ def test_a_hook_acts_where_a_block_of_its_weaving_is_open(steps: list[tuple[str,
             opened[second].append(block)
             inside[first].append(block)
         elif opened[second]:
-            contexts[first].run(weavings[second].__exit__, None, None, None)
+            error = KeyError() if step == "fail" else None
+            contexts[first].run(weavings[second].__exit__, error and KeyError, error, None)
             # The latest that the context is inside of ends, or else the latest anywhere.
             block = ([one for one in inside[first] if one in opened[second]] or opened[second])[-1]
             opened[second].remove(block)
@@ -420,29 +423,3 @@ def test_a_woven_async_generator_does_what_the_unwoven_does(
         hooked = ran(script)
     assert hooked == unwoven[script]
     assert len(hooked) >= 1
-
-
-def test_a_block_that_raises_ends_while_another_of_the_same_weaving_goes_on() -> None:
-    weaving = weave(double, post=lambda result: -result, scope="context")
-    other = contextvars.copy_context()
-    other.run(weaving.__enter__)
-    with pytest.raises(KeyError), weaving:
-        assert double(2) == -4
-        raise KeyError
-    assert (double(2), other.run(double, 2)) == (4, -4)
-    other.run(weaving.__exit__, None, None, None)
-    assert double(2) == 4 and not vars(double)
-
-
-def test_a_block_ends_while_one_of_another_weaving_that_was_entered_later_goes_on() -> None:
-    outer, inner = (weave(double, post=hook, scope="context") for hook in (lambda result: result + 1, _negated))
-    outer.__enter__()
-    with inner:
-        assert double(2) == -5
-        outer.__exit__(None, None, None)
-        assert double(2) == -4
-    assert double(2) == 4 and not vars(double)
-
-
-def _negated(result: int) -> int:
-    return -result

@@ -104,7 +104,6 @@ class Case:
     call: Act
     gives: object = 6
     itself: Act | None = None  # the target as an object
-    view: Act | None = None  # what is looked at; the target itself unless given
     woven: object = "woven"
     answer: object = "woven"  # what the post hook makes of the result
     kind: str = "post"  # of the hook that changes what is given; None: nothing can
@@ -171,13 +170,8 @@ CASES = [
     kept("Cart.tax", lambda s: (s.Cart.tax(2), s.Cart().tax(2)), (6, 6), woven=("woven",) * 2),
     kept("Cart.value", lambda s: s.Cart().value),
     Case("Cart.value.fget", lambda s: s.Cart().value, itself=lambda s: s.Cart.value.fget),
-    Case(
-        "Cart.value.fset",
-        lambda s: setattr(s.Cart(), "value", 3),
-        None,
-        lambda s: s.Cart.value.fset,
-        woven=None,
-    ),
+    Case("Cart.value.fset", lambda s: setattr(s.Cart(), "value", 3), None, lambda s: s.Cart.value.fset, woven=None),
+    Case("Cart.value.fdel", lambda s: delattr(s.Cart(), "value"), None, lambda s: s.Cart.value.fdel, woven=None),
     kept("Cart.only_set", lambda s: setattr(s.Cart(), "only_set", 3), None, refused="fget", refused_itself="property"),
     kept("Cart.once", lambda s: s.Cart().once),
     kept("Cart.half", lambda s: s.Cart().half(2), itself=None),

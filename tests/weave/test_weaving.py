@@ -11,9 +11,12 @@ import types
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aspecthook import hookable, hooks, weave
 
@@ -28,8 +31,8 @@ class Cart:
     def total(self, n: int = 1) -> int:
         return n
 
-    def weight(self) -> int:
-        return 7
+    def weight(self, n: int = 7) -> int:
+        return n
 
 
 class Big(Cart):
@@ -249,3 +252,38 @@ def test_an_interrupt_in_the_middle_of_putting_a_hook_on_leaves_none(monkeypatch
             weave(double, pre=note)
     assert double.__code__ is code
     assert noted() == []
+
+
+# Whose methods each weaving covers
+OVERLAPPING = {
+    f"{__name__}:Cart.total": {"total"},
+    f"{__name__}:Cart.*": {"total", "weight"},
+    f"{__name__}:Cart.*, !{__name__}:Cart.t*": {"weight"},
+    f"{__name__}:Cart, !{__name__}:Cart.w*": {"total"},
+}
+
+
+@given(
+    st.lists(st.sampled_from([*OVERLAPPING]), max_size=4).flatmap(
+        lambda chosen: st.tuples(st.just(chosen), st.permutations(range(len(chosen))))
+    ),
+    st.booleans(),
+)
+def test_weavings_that_overlap_are_removed_in_any_order_also_by_a_block_that_fails(
+    rows: tuple[list[str], list[int]], by_block: bool
+) -> None:
+    chosen, order = rows
+    before, left = traces(), [*range(len(chosen))]
+    with ExitStack() as undo:
+        weavings = [weave(target, pre=lambda number=number: log.append(number)) for number, target in enumerate(chosen)]
+        for weaving in weavings:
+            undo.callback(weaving.remove)
+        for removed in (None, *order):
+            if removed is not None:
+                left.remove(removed)
+                with suppress(ZeroDivisionError), weavings[removed] if by_block else ExitStack():
+                    fail(ZeroDivisionError) if by_block else weavings[removed].remove()
+            for name in ("total", "weight"):
+                expected = [number for number in left if name in OVERLAPPING[chosen[number]]]
+                assert noted(getattr(Big(), name)) == expected
+    assert traces() == before

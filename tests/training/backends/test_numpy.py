@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
 
 from aspecthook import HookOptionError, HookTypeError
 from aspecthook.training import TrainingError
@@ -23,6 +24,7 @@ from aspecthook.training.numpy import (
     ReLU,
     Sequential,
     cross_entropy,
+    detach,
     manual_seed,
     mse,
     no_grad,
@@ -114,6 +116,29 @@ def test_outputs_losses_and_gradients_are_those_of_pytorch(
         )
     for name, value in their.state_dict().items():
         np.testing.assert_allclose(our.state_dict()[name], value.numpy(), err_msg=name, **CLOSE)
+
+
+EDGES = st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e-300, -1e5, 1e5, np.nan, np.inf, -np.inf])
+
+
+@with_torch
+@given(arrays_of.arrays(float, (2, 3), elements=EDGES), st.sampled_from(["relu", "cross entropy", "mse"]))
+def test_outputs_and_gradients_at_edge_values_are_those_of_pytorch(given: Any, what: str) -> None:
+    """NaN passes, the derivative of ReLU at 0 is 0, and great logits do not overflow."""
+    import torch
+
+    functions, classes = torch.nn.functional, np.array([0, 2])
+    our, their = Parameter(given), torch.tensor(given, requires_grad=True)
+    if what == "cross entropy":
+        ours, theirs = cross_entropy(our.value, classes), functions.cross_entropy(their, torch.tensor(classes))
+    else:
+        out, their_out = (ReLU()(our.value), functions.relu(their)) if what == "relu" else (our.value, their)
+        np.testing.assert_equal(detach(out), their_out.detach().numpy())
+        ours, theirs = mse(out, given / 2 + 1), functions.mse_loss(their_out, torch.tensor(given / 2 + 1))
+    np.testing.assert_allclose(ours.item(), theirs.item(), **CLOSE)
+    ours.backward()
+    theirs.backward()
+    np.testing.assert_allclose(our.grad, their.grad.numpy(), **CLOSE)
 
 
 rates = st.sampled_from([0.001, 0.01, 0.1])

@@ -73,9 +73,15 @@ def files(*stems: object) -> list[str]:
 
 @pytest.mark.parametrize("interval", [0, 1, 2, 9])
 def test_a_checkpoint_is_saved_every_so_many_epochs_and_at_the_end(interval: int, tmp_path: Path) -> None:
-    run(tmp_path, CheckpointHook(interval), epochs=5)
-    due = {epoch for epoch in range(1, 6) if interval and (epoch % interval == 0 or epoch == 5)}
-    assert names(tmp_path) == files(*[f"epoch_{epoch}" for epoch in due])
+    saved: list[int] = []
+
+    class Noted(Hook):
+        def before_save_checkpoint(self, runner: Runner) -> None:
+            saved.append(runner.iter // 3)
+
+    run(tmp_path, CheckpointHook(interval), Noted(), epochs=5)
+    assert saved == [epoch for epoch in range(1, 6) if interval and (epoch % interval == 0 or epoch == 5)]
+    assert names(tmp_path) == files(*[f"epoch_{epoch}" for epoch in saved])
 
 
 def test_a_run_that_stops_inside_an_epoch_leaves_a_checkpoint_of_that_iteration(tmp_path: Path) -> None:
@@ -180,6 +186,7 @@ NAN, INF = float("nan"), float("inf")
         (None, [-1.0, 0, -2.0], 2),  # 0 counts
         (None, [0], 1),
         (None, [0.5, 0.5], 1),  # what is as good is not better
+        ("less", [0.5, 0.5], 1),
         (None, [NAN, 0.1, NAN], 2),
         ("less", [NAN, INF, 3], 3),
         (None, [-INF, NAN], None),

@@ -228,10 +228,13 @@ def test_a_checkpoint_without_an_average_is_resumed_with_a_new_one(tmp_path: Pat
     runner.fit(data(3))
     path = runner.save_checkpoint(tmp_path / "plain")
     again = run_of("numpy")
-    ema = again.register_hook(EMAHook("constant", momentum=0.5))
-    again.resume(path)
+    ema = again.register_hook(EMAHook("stochastic"))
+    again.fit(data(3))
+    again.resume(path, other_run=True)
+    trail = again.register_hook(Trail())
     again.fit(data(3))
     assert ema.steps == 3
+    assert same(ema.average, average_by_hand(trail.values, {"kind": "stochastic"}, "numpy"))
 
 
 @with_torch

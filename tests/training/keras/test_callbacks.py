@@ -52,6 +52,9 @@ def watched(callback: Any, epochs: int | None = None, **values: list[float]) -> 
         ({"patience": 2, "baseline": 0.5}, [1.0, 0.75, 0.6, 0.55, 0.7], 4),
         ({"patience": 1, "start_from_epoch": 2}, [1.0, 2.0, 3.0, 4.0, 5.0], 3),
         ({"patience": 0}, [nan, nan, 1.0], 1),
+        ({"patience": 2}, [1.0, nan, nan, 0.5], 2),
+        ({"patience": 1, "mode": "max"}, [1.0, nan, 2.0], 1),
+        ({"patience": 1, "mode": "max"}, [1.0, 1.0, 2.0], 1),
         ({"patience": 2}, [1.0, 1.0, 1.0, 1.0], 2),
     ],
 )
@@ -209,6 +212,16 @@ def test_model_checkpoint_saves_the_best_batch_from_the_first_on(weights_only: b
     assert saved == best
 
 
+def test_model_checkpoint_counts_batches_that_keras_runs_together() -> None:
+    saved: list[str] = []
+    checkpoint = k.ModelCheckpoint("{batch}.keras", save_freq=4)
+    checkpoint.set_model(SimpleNamespace(save=lambda path, **_: saved.append(path)))
+    checkpoint.on_epoch_begin(0)
+    for batch in (1, 3, 5, 7):  # Keras tells of the last batch of each step
+        checkpoint.on_train_batch_end(batch, {})
+    assert saved == ["4.keras", "8.keras"]
+
+
 def test_a_csv_file_that_is_appended_to_keeps_what_it_has(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("epoch,loss\n0,0.5")  # without the end of a line
@@ -218,21 +231,6 @@ def test_a_csv_file_that_is_appended_to_keeps_what_it_has(tmp_path: Path) -> Non
     assert path.read_text().startswith("epoch,loss\n0,0.5")
     k.CSVLogger(path).on_train_begin()
     assert path.read_text() == ""
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_other_ranks_write_no_files(rank: int, tmp_path: Path) -> None:
-    runner = run_of("numpy", max_epochs=2)
-    runner.rank = rank
-    for callback in (
-        k.CSVLogger(tmp_path / "log.csv"),
-        k.ModelCheckpoint(tmp_path / "{epoch}"),
-        k.BackupAndRestore(tmp_path / "backup", delete_checkpoint=False),
-    ):
-        runner.register_hook(callback)
-    runner.fit(data(1))
-    files = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
-    assert files == (["1", "2", "latest.safetensors", "log.csv"] if rank == 0 else [])
 
 
 # Backups

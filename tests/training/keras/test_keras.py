@@ -14,7 +14,8 @@ from aspecthook.training import EvalHook, Hook, Runner
 from aspecthook.training import keras as k
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 from aspecthook.training.keras._callback import EVENTS
-from tests.training.kit import both, data, run_of
+from tests.training.kit import both, data, registered, run_of
+from tests.training.logging.test_loggers import logged, make
 
 
 def recorder(*names: str) -> Any:
@@ -83,6 +84,21 @@ def test_logs_are_means_over_samples_and_batches_so_far() -> None:
     assert epoch == {"loss": pytest.approx(means[-1]), "val_loss": runner.logs["val_loss"]} == told["on_train_end"][0]
     assert told["on_test_batch_end"][-1] == {"loss": pytest.approx(epoch["val_loss"])}
     assert told["on_test_end"][-1] == {"loss": epoch["val_loss"]}
+
+
+def test_logs_are_sorted_shared_by_the_callbacks_of_a_batch_and_empty_where_something_begins() -> None:
+    seen, runner = recorder(), make(logged, max_epochs=1)  # which logs the loss before the accuracy
+    add = k.LambdaCallback(on_train_batch_end=lambda batch, logs: logs.setdefault("mine", batch))
+    hooks(runner.val_epoch).add("post", lambda: runner.log(val_a=1.0), priority=0)
+    registered(runner, [add, seen]).fit([0] * 2, [1])
+    runner.test([1])
+    told = {name: [[*row[-1].items()] for row in seen.told if row[0] == name] for name, *_ in seen.told}
+    assert all(rows == [[]] * len(rows) for name, rows in told.items() if name.endswith("begin"))
+    assert [[name for name, _ in row] for row in told["on_train_batch_end"]] == [["acc", "loss", "mine"]] * 2
+    assert [row[-1] for row in told["on_train_batch_end"]] == [("mine", 0), ("mine", 1)]
+    assert told["on_test_end"] == [[("a", 1.0), ("acc", 0.5)], [("acc", 0.5)]]
+    (epoch,) = told["on_epoch_end"]
+    assert [name for name, _ in epoch] == ["acc", "loss", "val_a", "val_acc"]
 
 
 @pytest.mark.parametrize(

@@ -188,20 +188,7 @@ def test_rates_that_are_tensors_stay_so() -> None:
 
 
 RANKS = """
-import json, os, sys, warnings
-import torch, torch.distributed as dist
-from aspecthook import hooks
 from aspecthook.training import Hook, Runner, keras as k
-from torch.nn.parallel import DistributedDataParallel
-
-torch.set_num_threads(1)
-dist.init_process_group("gloo")
-rank, folder = dist.get_rank(), sys.argv[1]
-told = {}
-
-def data(size, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return [(torch.randn(4, 3, generator=generator), torch.randn(4, 2, generator=generator)) for _ in range(size)]
 
 def run(**options):
     torch.manual_seed(0)
@@ -223,7 +210,7 @@ history = runner.register_hook(k.History())
 runner.fit(data(2, rank), data(1, rank))
 told["stopped"] = [runner.epoch, stop.best, stop.wait, runner.optimizer.param_groups[0]["lr"]]
 told["history"] = history.history
-told["weights"] = [value.tolist() for value in runner.backend.state(runner.model).values()]
+told["weights"] = weights(runner)
 told["files"] = sorted(os.listdir(folder)) if rank == 0 else []
 
 # Rank 1 alone has a loss that is no number
@@ -233,8 +220,6 @@ hooks(runner.forward).post(
     lambda runner: runner.logs.__setitem__("loss", float("nan") if rank == 1 and runner.iter == 4 else 1.0), priority=0)
 runner.fit(data(3, rank))
 told["nan"] = runner.iter
-json.dump(told, open(f"{folder}/../rank{rank}.json", "w"))
-dist.destroy_process_group()
 """
 
 

@@ -187,16 +187,19 @@ def test_every_epoch_has_the_length_that_its_data_have_when_it_begins(lengths: l
 
 def test_the_last_iteration_of_an_epoch_is_that_of_the_length_when_it_began() -> None:
     lasts: list[bool] = []
+    validated: list[bool] = []
 
     class Ask(Hook):
-        def after_train_iter(self, runner: Runner, data_loader: list[int]) -> None:
+        def after_train_iter(self, runner: Runner, data_loader: list[Any]) -> None:
             lasts.append(self.end_of_epoch(runner))
-            data_loader.append(1)
+            data_loader.append(data_loader[0])
 
-    runner = Runner(Model(), optimizer=Optimizer(), max_epochs=2)
-    runner.register_hook(Ask())
-    runner.fit([0, 0])
+        def after_val_iter(self, runner: Runner) -> None:
+            validated.append(self.end_of_epoch(runner))
+
+    run_of("numpy", max_epochs=2, hooks=[Ask()]).fit(data(2), data(3))
     assert lasts == [False, True, False, False, False, True]
+    assert validated == [False, False, True] * 2
 
 
 @pytest.mark.parametrize("workflow", [[("train", 1)], [("train", 1), ("val", 1)], [("train", 2), ("val", 1)]])

@@ -29,7 +29,7 @@ from aspecthook.training.data import ArrayDataset, DataLoader
 from aspecthook.training.keras import BackupAndRestore, CSVLogger, ModelCheckpoint
 from aspecthook.training.numpy import SGD, Dropout, Linear, ReLU, Sequential, cross_entropy, manual_seed
 from aspecthook.training.session import CheckpointSaverHook
-from tests.training.session.kit import same
+from tests.training.kit import same
 
 
 def data() -> DataLoader:

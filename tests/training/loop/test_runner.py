@@ -220,15 +220,7 @@ def test_methods_that_would_never_be_called_are_refused(hook: Any, error: type[E
     assert runner.hooks == [] and not any(len(hooks(getattr(runner, name))) for name in ("run", "train_iter"))
 
 
-@pytest.mark.parametrize(
-    ("priority", "error"), [(101, HookOptionError), (-1, ValueError), ("LOWISH", ValueError), (1.5, HookTypeError)]
-)
-def test_priorities_are_those_of_law_2(priority: Any, error: type[Exception]) -> None:
-    with pytest.raises(error):
-        make().register_hook(Everything(), priority)
-
-
-def test_the_argument_wins_over_the_config_and_the_config_over_the_class() -> None:
+def test_the_priority_of_the_argument_wins_over_the_config_and_the_config_over_the_class() -> None:
     class Ranked(Hook):
         priority = "HIGH"
 
@@ -238,7 +230,29 @@ def test_the_argument_wins_over_the_config_and_the_config_over_the_class() -> No
     runner.register_hook({"type": Ranked})
     runner.register_hook({"type": Ranked, "priority": "low"})
     runner.register_hook({"type": Ranked}, 5)
+    for priority in (101, 1.5):  # those of any hook
+        with pytest.raises((HookOptionError, HookTypeError)):
+            runner.register_hook(Ranked(), priority)  # type: ignore[arg-type]
     assert [hook.priority for hook in hooks(runner.run)] == [5, 30, 70]
+
+
+def test_a_removed_hook_has_left_every_stage_and_is_the_last_of_its_priority_when_it_comes_back() -> None:
+    class Told(Hook):
+        def before_run(self) -> None:
+            told.append(self)
+
+        after_epoch = before_train_iter = before_run
+
+    told, several = list[Told](), [Told(), Told()]
+    runner = make(several, max_epochs=1)
+    runner.remove_hook(several[0])
+    runner.fit([1.0])
+    assert told == [several[1]] * 3
+    told.clear()
+    runner.register_hook(several[0])
+    runner.max_epochs = 2
+    runner.fit([1.0])
+    assert told == several[::-1] * 3
 
 
 # When
@@ -479,12 +493,6 @@ def test_a_loss_that_is_none_is_named() -> None:
     hooks(runner.forward).pre(lambda: Return(None))
     with pytest.raises(TrainingError, match="the loss is None, which has no backward"):
         runner.fit([1.0])
-
-
-def test_the_first_rank_alone_writes_a_checkpoint(tmp_path: Path) -> None:
-    runner = make()
-    runner.rank = 1
-    assert not runner.save_checkpoint(tmp_path / "saved").exists()
 
 
 def test_a_run_ends_when_another_rank_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import AspecthookError
+from aspecthook import AspecthookError, hooks
 from aspecthook._errors import ConfigError
 from aspecthook.training import HOOKS, Runner, TrainingError
 from aspecthook.training.loop._progress import Progress
 from aspecthook.training.schedules._hooks import LrUpdaterHook, MomentumUpdaterHook
-from tests.training.kit import Loss
+from tests.training.kit import Loss, data, run_of
 
 REFERENCE = json.loads((Path(__file__).parent / "reference_lr.json").read_text())
 HOOK = {"lr": LrUpdaterHook, "momentum": MomentumUpdaterHook}
@@ -301,3 +301,24 @@ def test_a_runner_steps_with_the_learning_rates_of_the_schedule(accumulate: int,
     runner.register_hook({"type": "LrUpdaterHook", "policy": "linear", "min_lr": 0.0, "by_epoch": False})
     runner.fit(range(5), range(3))
     assert optimizer.lrs == pytest.approx([0.1 * (1 - step / steps) for step in range(steps)])
+
+
+def test_a_run_resumed_at_the_end_of_an_epoch_has_the_rate_of_its_warm_up_for_the_hooks_after_it() -> None:
+    rates: list[float] = []
+    states: list[dict[str, Any]] = []
+
+    def made() -> Runner:
+        options = {"gamma": 0.5, "by_epoch": True, "warmup": "linear", "warmup_iters": 5}
+        runner = run_of("numpy", hooks=[LrUpdaterHook("exp", **options)])
+        hooks(runner.train_epoch).post(lambda optimizer: rates.append(optimizer.param_groups[0]["lr"]))
+        hooks(runner.train_iter).post(lambda: runner.after_stage(lambda: states.append(runner.state_dict())))
+        return runner
+
+    made().fit(data(3))
+    whole, saved = [*rates], [*states]
+    for place, state in enumerate(saved):
+        rates.clear()
+        runner = made()
+        runner.restore(state, resume=True)
+        runner.fit(data(3))
+        assert rates == whole[place // 3 :]

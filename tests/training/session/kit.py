@@ -104,19 +104,3 @@ class Fetch(SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         if run_values.results is not None:
             self.results.append(run_values.results)
-
-
-def same(one: Any, other: Any) -> bool:
-    return not differences(one, other)
-
-
-def differences(one: Any, other: Any, path: str = "") -> list[str]:
-    """Return where two trees differ."""
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        return [line for key in one for line in differences(one[key], other[key], f"{path}.{key}")]
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)) and len(one) == len(other):
-        pairs = enumerate(zip(one, other, strict=True))
-        return [line for place, pair in pairs for line in differences(*pair, f"{path}.{place}")]
-    if hasattr(one, "tobytes") and hasattr(other, "tobytes"):
-        return [] if one.tobytes() == other.tobytes() else [f"{path}: other numbers"]
-    return [] if type(one) is type(other) and one == other else [f"{path}: {one!r} and {other!r}"]

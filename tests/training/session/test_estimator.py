@@ -19,8 +19,8 @@ from aspecthook.training.session import (
     SessionRunHook,
     StopAtStepHook,
 )
-from tests.training.kit import both
-from tests.training.session.kit import Trail, drive, loader, plain, runner_of, same
+from tests.training.kit import both, same
+from tests.training.session.kit import Trail, drive, loader, plain, runner_of
 
 DATA = [1.0, 2.0, 3.0, 4.0]
 

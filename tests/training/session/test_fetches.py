@@ -11,8 +11,8 @@ import pytest
 from aspecthook import HookAnswerError, HookOptionError, HookTypeError, hooks
 from aspecthook.training import OptimizerHook, Runner, TrainingError
 from aspecthook.training.session import MonitoredTrainingSession, SessionRunHook
-from tests.training.kit import both, with_torch
-from tests.training.session.kit import Fetch, Model, Trail, loader, plain, runner_of, same
+from tests.training.kit import both, same, with_torch
+from tests.training.session.kit import Fetch, Model, Trail, loader, plain, runner_of
 
 NAMES = ["loss", "global_step", "lr", "param:3.bias", "grad:0.weight", "output:0", "output:", "iter", "epoch"]
 
@@ -229,10 +229,11 @@ def test_feeds_replace_entries_of_the_batch(batch: Any, feed: Any, becomes: Any,
             return super().train_step(1.0, optimizer)
 
     with MonitoredTrainingSession(
-        plain(Sees()), [batch], hooks=[Trail("hook", [], feed=feed)] if by == "hook" else []
+        plain(Sees()), [batch] * 2, hooks=[Trail("hook", [], feed=feed)] if by == "hook" else []
     ) as session:
-        session.run(feed=feed if by == "caller" else None)
-    assert seen == [becomes] and type(seen[0]) is type(becomes)
+        for _ in range(2):
+            session.run(feed=feed if by == "caller" else None)
+    assert seen == [becomes] * 2 and type(seen[0]) is type(becomes)
 
 
 def test_two_feeds_of_one_entry_are_refused() -> None:

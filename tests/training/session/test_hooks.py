@@ -18,7 +18,6 @@ from aspecthook.training.session import (
     AbortedError,
     CheckpointSaverHook,
     LoggingTensorHook,
-    MonitoredTrainingSession,
     NanLossDuringTrainingError,
     NanTensorHook,
     SessionRunHook,
@@ -188,24 +187,3 @@ def test_values_are_logged_every_so_many_seconds(caplog: pytest.LogCaptureFixtur
 def test_wrong_options_are_refused(hook: Any, options: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         hook(**options)
-
-
-def test_other_ranks_write_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    runner = plain()
-    runner.rank = 1
-    saver = CheckpointSaverHook(tmp_path / "a", save_steps=1)
-    with MonitoredTrainingSession(
-        runner,
-        [1.0, 2.0],
-        hooks=[
-            LoggingTensorHook(["loss"], every_n_iter=1),
-            saver,
-        ],
-        checkpoint_dir=tmp_path / "b",
-        save_checkpoint_steps=1,
-    ) as session:
-        while not session.should_stop():
-            session.run()
-    assert not list(tmp_path.iterdir())
-    assert not [line for line in caplog.messages if "=" in line or "sec" in line]

@@ -21,8 +21,8 @@ from aspecthook.training.session import (
     SessionRunHook,
     StopAtStepHook,
 )
-from tests.training.kit import both
-from tests.training.session.kit import differences, drive, fit, loader, plain, runner_of
+from tests.training.kit import both, same
+from tests.training.session.kit import drive, fit, loader, plain, runner_of
 
 
 def steps_saved(folder: Path) -> list[int]:
@@ -124,7 +124,7 @@ def test_a_resumed_run_is_the_run_that_was_never_ended(library: str, accumulate:
     again = go(tmp_path / "part", end, resume=True)
     assert again.iter == never.iter == end
     ours, theirs = (settled(state_of(tmp_path / name / "saved")) for name in ("whole", "part"))
-    assert not differences(ours, theirs)
+    assert same(ours, theirs)
 
 
 def state_of(path: Path) -> dict[str, Any]:
@@ -170,9 +170,9 @@ def test_a_lost_session_goes_on_from_the_newest_checkpoint(library: str, at: int
     assert lost and created == [0, at - at % 3]
     assert results == [*range(at - 1), *range(at - at % 3, 9)]
     # The files are others: those that were made again.
-    assert not differences(*(runner.backend.state(runner.model) for runner in (again, never)))
+    assert same(*(runner.backend.state(runner.model) for runner in (again, never)))
     ours, theirs = (settled(state_of(tmp_path / name / "model.ckpt-9.safetensors")) for name in ("again", "never"))
-    assert not differences(ours, theirs)
+    assert same(ours, theirs)
 
 
 @pytest.mark.parametrize(
