@@ -93,7 +93,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("an unknown module of Python", ["match", "jsn:*"], "there is no module 'jsn' to import; did you mean 'json'?"),
     ("an unknown part of a package", ["match", "json.decodr:*"], "did you mean 'json.decoder'?"),
     ("a glob below an unknown package", ["match", "jsn.*:*"], "did you mean 'json'?"),
-    ("an unknown function", ["explain", "shop:pric"], "did you mean 'price'?"),
+    ("an unknown function", ["explain", "shop:pric"], "has no 'pric' for the path 'shop:pric'; did you mean 'price'?"),
     ("a function without hooks", ["explain", "shop:order"], "not a mount point"),
     ("a function without a colon", ["explain", "shop.price"], "not of the form 'module:function'"),
 ]
