@@ -37,16 +37,28 @@ def flag(who: str, name: str, value: object) -> bool:
 
 
 def finite_number(
-    who: str, name: str, value: object, *, above: float = -inf, below: float = inf, least: float = -inf
+    who: str,
+    name: str,
+    value: object,
+    *,
+    above: float = -inf,
+    below: float = inf,
+    least: float = -inf,
+    or_inf: bool = False,
 ) -> float:
-    """Return a finite int or float between two bounds, which are not allowed themselves, and from `least` up."""
+    """Return a finite int or float between two bounds, which are not allowed themselves, and from `least` up.
+
+    With `or_inf`, infinity is allowed too.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise HookTypeError(f"{who}: {name}={brief(value)} is not a number")
     if value < least:
         raise HookOptionError(f"{who}: {name}={value}; give a number from {least:g} up")
-    if not above < value < below:
+    if not above < value < below and not (or_inf and value == inf):
+        kind = "number" if or_inf or abs(value) < inf else "finite number"
         bounds = [f"above {above:g}"] * (above > -inf) + [f"below {below:g}"] * (below < inf)
-        raise HookOptionError(f"{who}: {name}={value}; give a number {' and '.join(bounds) or 'that is finite'}")
+        wanted = f"a {kind} {' and '.join(bounds)}".rstrip()
+        raise HookOptionError(f"{who}: {name}={value}; give {wanted}")
     return value
 
 
