@@ -96,11 +96,19 @@ def second(): ...
 if second is None:
     def slow(): return 2
 else:
+    @staticmethod
     def slow(): return 3
 second(), slow()
+square = lambda x: x * x
+square(3)
+for x in range(2000): square(x)
+late = lambda: 1
+late()
 """)
     said = aspecthook("trace", "app:*", "--", "app.py").stderr
     assert "__main__:second() -> None" in said and "__main__:slow() -> 3" in said
+    # What an expression makes after the last `def` was not traced, nor was a last `def` with a decorator.
+    assert "__main__:<lambda>(x=3) -> 9" in said and "__main__:<lambda>()" not in said  # the watch has an end
 
 
 def test_what_is_redacted_is_in_no_output(aspecthook: Run, app: Path) -> None:
@@ -399,11 +407,11 @@ CHILDREN = {
 def test_calls_of_children_are_traced(aspecthook: Run, tmp_path: Path, way: str) -> None:
     (tmp_path / "shop.py").write_text("def price(n): return n")
     (tmp_path / "app.py").write_text(
-        "import multiprocessing, os, subprocess, sys, shop\n"
+        "import multiprocessing, os, subprocess, sys, shop\ndef price(): ...\n"
         f"if __name__ == '__main__':\n    shop.price(0)\n    {CHILDREN[way]}"
     )
-    done = aspecthook("trace", "shop:*", "-o", "calls.jsonl", "--", "app.py")
-    assert done.returncode == 0, done.stderr
+    done = aspecthook("trace", "shop:*, app:price", "-o", "calls.jsonl", "--", "app.py")
+    assert done.returncode == 0 and "aspecthook: " not in done.stderr, done.stderr  # it spoke of `__mp_main__`
     calls = read(tmp_path / "calls.jsonl").calls("shop:price")
     assert [call.shown_arguments() for call in calls] == [{"n": "0"}, {"n": "1"}]
     assert len({call.process for call in calls}) == 2
