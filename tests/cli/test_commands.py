@@ -42,6 +42,9 @@ class Cart:
     def add(self, item): ...
     def clear(self): ...
     def _count(self): ...
+    def __len__(self): ...
+    class Slot:
+        def fill(self): ...
 """
 
 
@@ -147,6 +150,7 @@ def test_match_prints_what_is_taken_and_why_the_rest_is_left(aspecthook: Run, sh
     assert f"shop:price  {shop}:5" in taken
     assert "shop:Cart.clear: excluded with '!'" in left
     assert all(f"shop:{name}: its name begins with an underscore" in left for name in ("_hidden", "Cart._count"))
+    assert "shop:Cart.__len__: its name begins" in left and "shop:Cart.Slot.fill: its name does not match" in left
     assert "shop:join: its __module__ is 'posixpath'; weave it there, or spell out 'shop:join'" in left
 
 
