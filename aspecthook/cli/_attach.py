@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
@@ -177,12 +177,7 @@ def _script(place: str, request: Mapping[str, Any]) -> str:
 
 
 def attach(
-    process: int,
-    request: Mapping[str, Any],
-    *,
-    seconds: float | None,
-    lines: int,
-    outputs: Iterable[str],
+    process: int, request: Mapping[str, Any], *, seconds: float | None, lines: int, outputs: Iterable[str]
 ) -> int:
     """Trace a process until it ends, until Ctrl-C, or for some time. Return the exit status.
 
@@ -193,7 +188,6 @@ def attach(
         lines: How many lines of the tree are shown.
         outputs: The files to write.
     """
-    targets: Sequence[str] = request["targets"]
     # SIGTERM and SIGHUP are taken for Ctrl-C.
     with handling(heard(signals("SIGTERM", "SIGHUP")), signal.default_int_handler), _folder(process) as folder:
         view, off = View(str(folder / "calls"), lines), folder / f"off-{process}"
@@ -218,7 +212,7 @@ def attach(
         for why in {one["why"] for one in whys if one["why"]}:
             _say(f"process {process} was detached by {why}")
         if woven:
-            view.report(targets, outputs)
+            view.report(request["targets"], outputs)
         else:
             _say(f"nothing was woven in process {process}, and nothing is written")
         for one in left:

@@ -42,7 +42,7 @@ def _begin(settings: dict[str, Any], *, named: bool) -> None:
     sys.path.insert(0, settings["path"])  # what is named is looked for where the program looks later
     try:
         if settings.get("trace"):
-            _record(dict(settings["trace"]))
+            _record(dict(settings["trace"]), named=named)
         if config:
             from ._config import apply
 
@@ -55,20 +55,19 @@ def _begin(settings: dict[str, Any], *, named: bool) -> None:
         atexit.register(_list, settings["process"])
 
 
-def _record(options: dict[str, Any]) -> None:
+def _record(options: dict[str, Any], *, named: bool) -> None:
     """Record calls until the process ends; also those of functions that other exit handlers call."""
     from aspecthook.record import record
     from aspecthook.record._json_lines import JsonLines
 
     from ._tracebacks import before, hide_frames
 
-    targets = [of_main(target) for target in options.pop("targets")]
     # The number of a process is not enough: one that replaces itself keeps it.
     path = os.path.join(options.pop("to"), f"{time.time_ns()}-{os.getpid()}.jsonl")
     try:
-        with noted(path):
+        with noted(path, named=named):
             sink = JsonLines(path, time.time(), options.pop("last"), options.pop("whole") or inf)
-            tape = record(*targets, to=sink, **options)
+            tape = record(*map(of_main, options.pop("targets")), to=sink, **options)
     except BaseException:
         if os.path.exists(path):
             os.unlink(path)
@@ -84,12 +83,13 @@ def _record(options: dict[str, Any]) -> None:
         before(name, lambda: write_rest(ended=False))
 
 
-def noted(path: str) -> WarningsTo:
+def noted(path: str, *, named: bool = True) -> WarningsTo:
     """Write our warnings down, which the command says at the end and the program must not see: they may be errors."""
 
     def note(message: str, category: type[Warning]) -> bool:
         taken = category.__module__.startswith("aspecthook")
-        if taken:
+        # What a child runs as `__main__` is another program, or the same one, of which its parent says what is missing.
+        if taken and (named or "main__" not in message):
             # The disk may be full, or the command gone.
             with suppress(OSError), open(f"{path}.notes", "a", encoding="utf-8", errors="backslashreplace") as file:
                 print(message, file=file)

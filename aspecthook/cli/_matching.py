@@ -51,7 +51,7 @@ def _in_module(term: Term, module: ModuleType, pointcut: Pointcut) -> Iterator[M
         taken.add(_key(member))
         place = _place(member.value, member.accessor)
         yield Match(_key(member), member.label, _why_left(member, pointcut), place)
-    for member in _others(module):
+    for member in _others(module, module, ""):
         if _key(member) not in taken and not is_excluded(member, pointcut):
             hint = "begins with an underscore; spell that out in the pattern"
             why = f"its name {hint if any(name[0] == '_' for name in member.path) else 'does not match'}"
@@ -77,11 +77,14 @@ def _why_left(member: Member, pointcut: Pointcut) -> str | None:
     return None
 
 
-def _others(module: ModuleType) -> Iterator[Member]:
-    """Yield what a module defines, whether its names are private or not."""
-    for names in ("*", "_*", "*._*", "_*._*"):
-        for term in Pointcut(f"{module.__name__}:{names}").terms:
-            yield from find(term, module)
+def _others(module: ModuleType, owner: ModuleType | type, path: str) -> Iterator[Member]:
+    """Yield what a module or a class in it defines, also by private and special names, and what is in its classes."""
+    for glob in ("*", "_*", "__*"):
+        yield from find(Pointcut(f"{module.__name__}:{path}{glob}").terms[0], module)
+    for name, value in list(space_of(owner).items()):
+        is_own = isinstance(value, type) and value.__module__ == module.__name__
+        if is_own and value.__qualname__.endswith(path + name) and name.isidentifier():
+            yield from _others(module, value, f"{path}{name}.")
 
 
 def _place(value: Any, accessor: str) -> str:

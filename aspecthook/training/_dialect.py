@@ -1,8 +1,8 @@
 """How the hooks of all hook systems become hooks on the stages of a run.
 
 A hook system is a `Dialect`, the names of its methods, and a function `bindings(hook, run)` in a module of its own,
-which is loaded when the first hook of that system is registered. The function returns a list of `Binding`: functions,
-and the stages that they become hooks on. No system has a list of hooks, an order or a priority of its own.
+which is loaded when the first hook of that system is registered. The function returns several `Binding`: functions, and
+the stages that they become hooks on. No system has a list of hooks, an order or a priority of its own.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ _SYSTEMS: tuple[tuple[Callable[[object], bool], str], ...] = (
 )
 
 
-def bindings_of(hook: object, run: object) -> list[Binding]:
+def bindings_of(hook: object, run: object) -> Iterable[Binding]:
     """Return the bindings of a hook of any system."""
     module = next(module for is_theirs, module in _SYSTEMS if is_theirs(hook))
-    found: list[Binding] = import_module(f"aspecthook.training.{module}").bindings(hook, run)
+    found: Iterable[Binding] = import_module(f"aspecthook.training.{module}").bindings(hook, run)
     return found
 
 

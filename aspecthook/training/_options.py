@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from math import inf
+from math import inf, isfinite
 from typing import Any, TypeVar, cast
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
@@ -46,7 +46,8 @@ def finite_number(
         raise HookOptionError(f"{who}: {name}={value}; give a number from {least:g} up")
     if not above < value < below:
         bounds = [f"above {above:g}"] * (above > -inf) + [f"below {below:g}"] * (below < inf)
-        raise HookOptionError(f"{who}: {name}={value}; give a number {' and '.join(bounds) or 'that is finite'}")
+        wanted = f"{'a number' if isfinite(value) else 'a finite number'} {' and '.join(bounds)}".rstrip()
+        raise HookOptionError(f"{who}: {name}={value}; give {wanted}")
     return value
 
 

@@ -42,6 +42,9 @@ class Cart:
     def add(self, item): ...
     def clear(self): ...
     def _count(self): ...
+    def __len__(self): ...
+    class Slot:
+        def fill(self): ...
 """
 
 
@@ -93,7 +96,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("an unknown module of Python", ["match", "jsn:*"], "there is no module 'jsn' to import; did you mean 'json'?"),
     ("an unknown part of a package", ["match", "json.decodr:*"], "did you mean 'json.decoder'?"),
     ("a glob below an unknown package", ["match", "jsn.*:*"], "did you mean 'json'?"),
-    ("an unknown function", ["explain", "shop:pric"], "did you mean 'price'?"),
+    ("an unknown function", ["explain", "shop:pric"], "has no 'pric' for the path 'shop:pric'; did you mean 'price'?"),
     ("a function without hooks", ["explain", "shop:order"], "not a mount point"),
     ("a function without a colon", ["explain", "shop.price"], "not of the form 'module:function'"),
 ]
@@ -147,6 +150,7 @@ def test_match_prints_what_is_taken_and_why_the_rest_is_left(aspecthook: Run, sh
     assert f"shop:price  {shop}:5" in taken
     assert "shop:Cart.clear: excluded with '!'" in left
     assert all(f"shop:{name}: its name begins with an underscore" in left for name in ("_hidden", "Cart._count"))
+    assert "shop:Cart.__len__: its name begins" in left and "shop:Cart.Slot.fill: its name does not match" in left
     assert "shop:join: its __module__ is 'posixpath'; weave it there, or spell out 'shop:join'" in left
 
 

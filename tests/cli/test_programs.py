@@ -98,11 +98,19 @@ def second(): ...
 if second is None:
     def slow(): return 2
 else:
+    @staticmethod
     def slow(): return 3
 second(), slow()
+square = lambda x: x * x
+square(3)
+for x in range(2000): square(x)
+late = lambda: 1
+late()
 """)
     said = aspecthook("trace", "app:*", "--", "app.py").stderr
     assert "__main__:second() -> None" in said and "__main__:slow() -> 3" in said
+    # What an expression makes after the last `def` was not traced, nor was a last `def` with a decorator.
+    assert "__main__:<lambda>(x=3) -> 9" in said and "__main__:<lambda>()" not in said  # the watch has an end
 
 
 def test_what_is_redacted_is_in_no_output(aspecthook: Run, app: Path) -> None:
@@ -407,11 +415,11 @@ CHILDREN = {
 def test_calls_of_children_are_traced(aspecthook: Run, tmp_path: Path, way: str) -> None:
     (tmp_path / "shop.py").write_text("def price(n): return n")
     (tmp_path / "app.py").write_text(
-        "import multiprocessing, os, subprocess, sys, shop\n"
+        "import multiprocessing, os, subprocess, sys, shop\ndef price(): ...\n"
         f"if __name__ == '__main__':\n    shop.price(0)\n    {CHILDREN[way]}"
     )
-    done = aspecthook("trace", "shop:*", "-o", "calls.jsonl", "-o", "calls.json", "--", "app.py")
-    assert done.returncode == 0, done.stderr
+    done = aspecthook("trace", "shop:*, app:price", "-o", "calls.jsonl", "-o", "calls.json", "--", "app.py")
+    assert done.returncode == 0 and "aspecthook: " not in done.stderr, done.stderr  # it spoke of `__mp_main__`
     calls = read(tmp_path / "calls.jsonl").calls("shop:price")
     assert [call.shown_arguments() for call in calls] == [{"n": "0"}, {"n": "1"}]
     processes = {call.process: f"process {call.process}" for call in calls}
@@ -537,11 +545,9 @@ every = 2
         ("[[weave]]\ntarget = 'app:f'\naspect = 'retry'\narguments = 5", "write a table: arguments = { name = value }"),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'no such'", "there is no aspect 'no such'"),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'ops:none'", "there is no module 'ops'"),
-        ("[[weave]]\ntarget = 'app:f'\naspect = 'nomod:f'", "there is no module 'nomod' for the type 'nomod:f'\n"),
-        (
-            "[[weave]]\ntarget = 'app:f'\naspect = 'builtins:dict'",
-            "the aspect {} has no marked methods",
-        ),
+        ("[[weave]]\ntarget = 'app:f'\naspect = 'nomod:f'", "there is no module 'nomod' for the path 'nomod:f'\n"),
+        ("[[weave]]\ntarget = 'app:f'\naspect = 'builtins:dict'", "the aspect {} has no marked methods"),
+        ("[[weave]]\ntarget = 'app:f'\npre = 'print'", "'print' is not an import path of the form 'package.module"),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'math:floor'\narguments = { x = 1 }", "does not take these arguments"),
         ("[[weave]]\ntarget = 'os:no'\npre = 'builtins:print'", "has no 'no'"),
         ("[[weave]]\ntarget = 'os:fsdecode'\npre = 'builtins:print'\ntimes = -1", "times=-1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from logging import INFO, WARNING
 from math import inf, isfinite
 from typing import Any, Literal, TypeAlias, final
 
@@ -110,12 +111,11 @@ class EarlyStoppingHook(Hook):
         monitor: The name of the score in the run's logs; ``"loss"`` means ``"val_loss"``.
         patience: Stop after this many validations without improvement.
         min_delta: The smallest improvement that counts.
-        rule: Whether ``"greater"`` or ``"less"`` is better. By default the name decides, if it contains a word such as
-            ``acc`` or ``loss``.
+        rule: See `CheckpointHook`.
 
     Attributes:
         best_score: The best score so far.
-        wait_count: The number of validations since the last improvement.
+        wait_count: The number of validations since the last improvement; set it to 0 to train on after a stop.
         stop_reason: Why the hook has stopped the run, or None.
 
     Example:
@@ -142,7 +142,7 @@ class EarlyStoppingHook(Hook):
     def before_run(self, runner: Runner) -> None:
         """Start counting; a stopped run that is resumed stops again."""
         self.stop_reason = None
-        self._stop_if_waited(runner)
+        self._stop_if_waited(runner, WARNING, "nothing is trained; to train on, set its wait_count to 0")
 
     def after_val_epoch(self, runner: Runner) -> None:
         """Judge the validation, and ask the run to stop if it is time."""
@@ -163,14 +163,14 @@ class EarlyStoppingHook(Hook):
         if not self._watched.found and self.stop_reason is None:
             runner.logger.warning("EarlyStoppingHook had no validation to judge; give fit(train, val) or an EvalHook")
 
-    def _stop_if_waited(self, runner: Runner) -> None:
+    def _stop_if_waited(self, runner: Runner, level: int = INFO, then: str = "the run ends") -> None:
         if self.wait_count >= self.patience:
             waited = f"did not improve in {self.wait_count} validations; the best was {self.best_score:g}"
-            self._stop(runner, f"{self.monitor} {waited}")
+            self._stop(runner, f"{self.monitor} {waited}", level, then)
 
-    def _stop(self, runner: Runner, why: str) -> None:
+    def _stop(self, runner: Runner, why: str, level: int = INFO, then: str = "the run ends") -> None:
         self.stop_reason = why
-        runner.logger.info("EarlyStoppingHook: %s; the run ends", why)
+        runner.logger.log(level, "EarlyStoppingHook: %s; %s", why, then)
         runner.request_stop()
 
     def state_dict(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Literal, TypeAlias, final
 
 from aspecthook._core.law.answers import Return
@@ -26,8 +26,8 @@ class OptimizerHook(Hook):
     fewer.
 
     Args:
-        grad_clip: ``{"max_norm": 1.0}``, and ``"norm_type"`` if it is not 2: scale all gradients down so that their
-            norm as one vector is at most `max_norm`. The norm before clipping is logged as ``grad_norm``.
+        grad_clip: ``{"max_norm": 1.0}``, and ``"norm_type"`` if it is not 2, such as ``inf``: scale all gradients down
+            so that their norm as one vector is at most `max_norm`. The norm before is logged as ``grad_norm``.
         cumulative_iters: The number of batches in one step; by default that of ``Runner(accumulate=...)``.
 
     Example:
@@ -51,7 +51,8 @@ class OptimizerHook(Hook):
                 raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
             check_keys(("max_norm", "norm_type"), grad_clip, what)
             self.max_norm = finite_number(what, "max_norm", grad_clip.get("max_norm"), above=0)
-            self.norm_type = finite_number(what, "norm_type", grad_clip.get("norm_type", 2.0), above=0)
+            norm_type = grad_clip.get("norm_type", 2.0)
+            self.norm_type = inf if norm_type == inf else finite_number(what, "norm_type", norm_type, above=0)
         self.cumulative_iters: int | None = optional_number(who, "cumulative_iters", cumulative_iters, 1)
 
     def before_run(self, runner: Runner) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +20,7 @@ def run(config: str | None, changes: list[str], *, resume: str | None, overwrite
         else:
             _train(config, changes, resume, overwrite=overwrite)
     except KeyboardInterrupt as interrupt:
-        return _fail("interrupted", interrupt, 128 + signal.SIGINT)
+        return _fail("interrupted", interrupt, 130)
     except ModuleNotFoundError as error:
         return _fail(f"aspecthook train: {error.name} is not installed: pip install {error.name}", error, 2)
     except (AspecthookError, OSError) as error:

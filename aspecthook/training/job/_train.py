@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
 def train(settings: Settings, *, resume: str | None = None, overwrite: bool = False) -> Outcome:
     """Train and test a model as the settings say; resume it from a checkpoint, or from the furthest if it is ``""``.
 
-    With `overwrite`, the checkpoints of another run in the ``work_dir`` are set aside.
+    With `overwrite`, the checkpoints, the config and the logs of another run in the ``work_dir`` are set aside.
     """
     folder = path_of("[run]", settings["run"]["work_dir"], "work_dir")
     if resume is None and not overwrite and (folder / _CONFIG).exists():
@@ -67,8 +67,9 @@ def train(settings: Settings, *, resume: str | None = None, overwrite: bool = Fa
         runner.resume(saved, other_run=overwrite)
     # Before the config changes, so that the config of one run never lies beside the checkpoints of another.
     moved_to = runner.claim_folder()
-    if moved_to is not None and (folder / _CONFIG).exists():
-        (folder / _CONFIG).rename(moved_to / _CONFIG)
+    if moved_to is not None:
+        for path in (*folder.glob(_CONFIG), *(folder.glob("log.*") if resume is None else ())):
+            path.rename(moved_to / path.name)
     put(own_path(folder, _CONFIG), (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
     runner.fit(loader, DataLoader(held_out, 256))
     bests = [getattr(hook, "best", None) for hook in runner.hooks]

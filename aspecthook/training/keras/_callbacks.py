@@ -326,11 +326,7 @@ class CallbackList(Callback):
     """
 
     def __init__(
-        self,
-        callbacks: Iterable[object] = (),
-        add_history: bool = False,
-        model: object = None,
-        **params: object,
+        self, callbacks: Iterable[object] = (), add_history: bool = False, model: object = None, **params: object
     ) -> None:
         super().__init__()
         self.callbacks: list[Any] = []  # of our class, of Keras's, or of one with the same methods

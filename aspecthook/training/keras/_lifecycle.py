@@ -1,14 +1,14 @@
 """A run as a fit of Keras: where an epoch ends, what its logs are, and where the methods of callbacks are called.
 
-A run has one `KerasLifecycle`, a hook that is registered with the first callback, and holds what the callbacks of the
-run share. An epoch is one pass over the data. It ends after the last validation of the workflow before training
-continues, or after the pass itself if no validation follows. A validation by a hook (`EvalHook`) belongs to the epoch
-in which it takes place.
+A run with callbacks has one `KerasLifecycle`, a hook that comes with the first callback, leaves with the last one, and
+holds what they share. An epoch is one pass over the data. It ends after the last validation of the workflow before
+training continues, or after the pass itself if no validation follows. A validation by a hook (`EvalHook`) belongs to
+the epoch in which it takes place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any, Literal, TypeAlias, final
@@ -65,6 +65,10 @@ class KerasLifecycle(Hook):
     def _named(self) -> list[tuple[str, Any]]:
         """Return the callbacks that are registered, with their names in checkpoints."""
         return [(one.name, one.hook) for one in self.model.runner.registered if id(one.hook) in self.callbacks]
+
+    def is_unused(self) -> bool:
+        """Whether no callback is registered any more."""
+        return not self._named()
 
     # The run
 
@@ -270,8 +274,8 @@ _EVENTS: dict[str, tuple[str, Kind, Callable[..., None]]] = {
 }
 
 
-def bindings(callback: object, run: Runner) -> list[Binding]:
-    """Return the hooks for a callback: of our class, of Keras's, or of one that only looks like them."""
+def bindings(callback: object, run: Runner) -> Iterator[Binding]:
+    """Yield the hooks for a callback: of our class, of Keras's, or of one that only looks like them."""
     methods = methods_of(callback)
     if type(callback).__name__ == "BackupAndRestore" and is_of_keras(type(callback)):
         raise TrainingError(
@@ -281,9 +285,7 @@ def bindings(callback: object, run: Runner) -> list[Binding]:
     life = next((hook for hook in run.hooks if isinstance(hook, KerasLifecycle)), None)
     life = life or run.register_hook(KerasLifecycle(run))
     life.callbacks[id(callback)] = callback
-    return [
-        Binding(stage, kind, MethodType(function, Caller(life, callback, methods[event])))
-        for event, (stages, kind, function) in _EVENTS.items()
-        if event in methods
-        for stage in stages.split()
-    ]
+    for event, method in methods.items():
+        stages, kind, function = _EVENTS[event]
+        for stage in stages.split():
+            yield Binding(stage, kind, MethodType(function, Caller(life, callback, method)))

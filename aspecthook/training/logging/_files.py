@@ -77,19 +77,19 @@ class LineFile:
         return len(kept), crc32(kept)
 
     def _kept(self, found: bytes) -> bytes | None:
-        """Return the part of the file that the run continues; None if the file belongs to another run."""
+        """Return the part of the file that the run continues; None if the file is missing, or that of another run."""
         if self._mark is None:
             return None
         size, checksum = self._mark
         kept = found[: found.rfind(b"\n") + 1][:size]
-        if len(kept) < size:
+        if len(kept) < size and self.path.exists():
             self._logger.warning(
                 "the log %s is cut short: it has %d of the %d bytes that it had at the checkpoint. Rows are lost, and "
                 "the run continues after byte %d, the end of the last whole line",
                 *(self.path, len(found), size, len(kept)),
             )
         elif crc32(kept) != checksum:
-            self._logger.warning("%s does not belong to the resumed run; a new file is begun", self.path)
+            self._logger.warning("%s is missing, or belongs to another run; a new file is begun", self.path)
             return None
         return kept
 

@@ -745,8 +745,8 @@ class Runner:
         if isinstance(hook, type):
             raise HookTypeError(f"register_hook was given the class {hook.__name__}; give a hook: {hook.__name__}(...)")
         checked = self.registered.name_of(hook, name)
-        bindings = bindings_of(hook, self)  # which may register another hook, such as the lifecycle of callbacks
-        self.registered.append(Registered(hook, checked, attach(self, hook, bindings, priority)))
+        handles = attach(self, hook, bindings_of(hook, self), priority)
+        self.registered.append(Registered(hook, checked, handles))
         return hook
 
     def remove_hook(self, hook: object) -> None:
@@ -761,6 +761,9 @@ class Runner:
         self.registered.remove(found)
         for handle in found.handles:
             handle.remove()
+        for other in self.hooks:
+            if getattr(other, "is_unused", bool)():  # the lifecycle of callbacks, which leaves with the last of them
+                self.remove_hook(other)
 
     def register_training_hooks(
         self,

@@ -75,9 +75,7 @@ def import_path(path: str, who: str) -> Any:
     module, _, names = path.partition(":")
     parts = names.split(".")
     if not all(part.isidentifier() for part in (*module.split("."), *parts)):
-        raise ConfigError(
-            f"{who}: the type {brief(path)} is neither registered nor an import path of the form 'package.module:Class'"
-        )
+        raise ConfigError(f"{who}: {brief(path)} is not an import path of the form 'package.module:name'")
     try:
         found: object = import_module(module)
     except Exception as error:
@@ -85,13 +83,13 @@ def import_path(path: str, who: str) -> Any:
         if missing is None or not f"{module}.".startswith(f"{missing}."):
             add_note(error, f"{who}: while importing {brief(path)}")
             raise
-        raise ConfigError(f"{who}: there is no module {missing!r} for the type {brief(path)}") from error
+        raise ConfigError(f"{who}: there is no module {missing!r} for the path {brief(path)}") from error
     for name in parts:
         try:
             found = getattr(found, name)
         except AttributeError as error:
             hint = nearest(name, dir(found))
-            raise ConfigError(f"{who}: {brief(found)} has no {name!r} for the type {brief(path)}{hint}") from error
+            raise ConfigError(f"{who}: {brief(found)} has no {name!r} for the path {brief(path)}{hint}") from error
     return found
 
 

@@ -249,7 +249,7 @@ def test_a_loss_without_parameters_has_no_backward() -> None:
         (lambda: SGD([PARAMETER, PARAMETER]), "each only once"),
         (lambda: SGD([PARAMETER], lr=-1), "from 0 up"),
         (lambda: SGD([PARAMETER], momentum="x"), "momentum='x' is not a number"),
-        (lambda: SGD([PARAMETER], lr=float("nan")), "lr=nan; give a number that is finite"),
+        (lambda: SGD([PARAMETER], lr=float("nan")), "lr=nan; give a finite number"),
         (lambda: Module()(1), "has no method forward"),
     ],
 )

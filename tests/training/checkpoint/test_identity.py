@@ -159,11 +159,12 @@ def test_a_checkpoint_of_another_run_is_resumed_only_on_purpose(tmp_path: Path) 
 
 
 def test_a_run_that_was_overwritten_and_killed_is_not_resumed_in_place_of_the_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`--resume` continued the old run, under the settings of the new one."""
-    train(settings(tmp_path, "run.max_epochs=1"))
-    old = (tmp_path / "config.json").read_bytes()
+    logs = "log={hooks = ['CsvLoggerHook']}"
+    train(settings(tmp_path, "run.max_epochs=1", logs))
+    old, rows = (tmp_path / "config.json").read_bytes(), (tmp_path / "log.csv").read_bytes()
 
     def killed(self: Runner, *_: Any) -> None:
         raise Killed
@@ -177,8 +178,10 @@ def test_a_run_that_was_overwritten_and_killed_is_not_resumed_in_place_of_the_ne
     assert (tmp_path / "run.1" / "config.json").read_bytes() == old
     assert json.loads((tmp_path / "config.json").read_text())["optimizer"]["lr"] == 0.5
 
-    train(settings(tmp_path / "run.1", "run.max_epochs=2"), resume="")
+    train(settings(tmp_path / "run.1", "run.max_epochs=2", logs), resume="")
     assert (tmp_path / "run.1" / "epoch_2.safetensors").exists()
+    # Its logs had stayed, and it warned that rows were lost.
+    assert (tmp_path / "run.1" / "log.csv").read_bytes()[:99] == rows[:99] and not caplog.records
 
 
 def test_a_kill_while_the_old_run_is_set_aside_mixes_no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

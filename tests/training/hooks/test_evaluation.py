@@ -251,12 +251,16 @@ def test_early_stopping_without_a_validation_warns_at_the_end(caplog: pytest.Log
 
 
 @pytest.mark.parametrize("case", REFERENCE["early"])
-def test_it_stops_where_mmengine_does(case: dict[str, Any]) -> None:
+def test_it_stops_where_mmengine_does(case: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     hook = EarlyStoppingHook(**case["options"])
     epochs, runner = stopped(hook, case["scores"])
     assert epochs == case["seen"]
     assert (hook.best_score, hook.wait_count) == (case["best"], case["wait"])
-    hook.patience, runner.max_epochs = 99, epochs + 1
+    runner.max_epochs = epochs + 1
+    if hook.wait_count >= hook.patience:  # it was said only at the level INFO, which Python hides
+        runner.fit([1.0], [1.0])
+        assert runner.epoch == epochs and "nothing is trained; to train on, set its wait_count to 0" in caplog.text
+    hook.wait_count = 0
     runner.fit([1.0], [1.0])
     assert runner.epoch == epochs + 1 and hook.stop_reason is None
 

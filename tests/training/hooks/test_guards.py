@@ -69,7 +69,7 @@ def clipped(library: str, parameters: list[Any], max_norm: float, norm_type: flo
 
 
 @both
-@pytest.mark.parametrize(("max_norm", "norm_type"), [(0.5, 2), (1.0, 1.0), (1e6, 2)])
+@pytest.mark.parametrize(("max_norm", "norm_type"), [(0.5, 2), (1.0, 1.0), (0.1, inf), (1e6, 2)])
 @pytest.mark.parametrize("group", [1, 4])
 def test_clipped_and_cumulative_steps_are_those_of_a_loop_by_hand(
     library: str, max_norm: float, norm_type: float, group: int
@@ -237,8 +237,9 @@ CLIPPING = [
     ),
     ({"grad_clip": {}}, HookTypeError, "max_norm=None is not a number"),
     ({"grad_clip": 1.0}, HookTypeError, "give a mapping"),
-    ({"grad_clip": {"max_norm": nan}}, HookOptionError, "above 0"),
-    ({"grad_clip": {"max_norm": 1, "norm_type": -1}}, HookOptionError, "above 0"),
+    ({"grad_clip": {"max_norm": nan}}, HookOptionError, "give a finite number above 0"),
+    ({"grad_clip": {"max_norm": inf}}, HookOptionError, "max_norm=inf; give a finite number above 0"),
+    ({"grad_clip": {"max_norm": 1, "norm_type": -inf}}, HookOptionError, "norm_type=-inf; give a finite number above 0"),
     ({"cumulative_iters": 0}, HookOptionError, "from 1 up"),
 ]
 

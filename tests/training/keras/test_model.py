@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aspecthook import hooks
+from aspecthook import HookOptionError, hooks
 from aspecthook.training import Runner, TrainingError
 from aspecthook.training import keras as k
 from aspecthook.training.keras._callback import RunModel
@@ -54,6 +54,10 @@ def test_removing_a_callback_removes_its_hooks_and_no_others() -> None:
         runner.remove_hook(seen)
     runner.fit(data(1))
     assert (seen.told, short(other.told)) == ([], ["epoch_end 0"])
+    runner.remove_hook(other)
+    with pytest.raises(HookOptionError, match="'FIRST'"):
+        runner.register_hook(seen, "FIRST")
+    assert runner.hooks == [] and not hooks(runner.train_epoch)  # the lifecycle stayed
 
 
 # The state of callbacks

@@ -568,7 +568,12 @@ def test_a_file_of_another_run_is_kept_and_not_cut(tmp_path: Path, caplog: pytes
         path.rename(tmp_path / "kept" / path.name.replace(".1", ""))
     assert contents(tmp_path / "kept") == before
     assert [row["iter"] for row in objects(tmp_path / "o" / "log.jsonl")] == [2, 3]
-    assert "log.csv does not belong to the resumed run; a new file is begun" in caplog.text
+    assert "log.csv is missing, or belongs to another run; a new file is begun" in caplog.text
+    caplog.clear()
+    elsewhere = write(tmp_path / "n", max_iters=6)
+    elsewhere.resume(saved)
+    elsewhere.fit([0] * 3)  # it warned that rows of the file were lost
+    assert f"{tmp_path / 'n' / 'log.csv'} is missing, or belongs to another run; a new file is begun" in caplog.messages
 
 
 # Full disks

@@ -202,7 +202,7 @@ PERIODS = {"policy": "cosine_restart", "min_lr": 0}
         ({"policy": "step", "step": 3, "warmup_iter": 1}, "; did you mean 'warmup_iters'?"),
         ({"policy": "step", "step": 0}, "LrUpdaterHook: the policy 'step': step=0; give a number from 1 up"),
         ({"policy": "step", "step": []}, "step=[]; give a list of numbers"),
-        ({"policy": "exp", "gamma": float("nan")}, "gamma=nan; give a number that is finite"),
+        ({"policy": "exp", "gamma": float("nan")}, "gamma=nan; give a finite number"),
         ({"policy": "poly", "power": -1}, "power=-1; give a number from 0 up"),
         ({"policy": "cosine"}, "is given neither of min_lr and min_lr_ratio; give exactly one"),
         ({"policy": "linear", "min_lr": 0, "min_lr_ratio": 0}, "is given both of min_lr and min_lr_ratio"),

@@ -78,4 +78,4 @@ def test_the_error_of_a_refused_hook_is_not_hidden_by_what_its_neighbours_have_b
     runner = make()
     with pytest.raises(TypeError, match="before_train_iter"):
         runner.register_training_hooks(custom_hooks=[LambdaCallback(on_train_begin=lambda logs: None), Misspelt()])
-    assert [type(hook).__name__ for hook in runner.hooks] == ["KerasLifecycle"]
+    assert runner.hooks == []

@@ -167,7 +167,7 @@ def test_values_are_logged_every_so_many_seconds(caplog: pytest.LogCaptureFixtur
             HookOptionError,
             "give a number from 0 up",
         ),
-        (LoggingTensorHook, {"tensors": [], "every_n_secs": nan}, HookOptionError, "that is finite"),
+        (LoggingTensorHook, {"tensors": [], "every_n_secs": nan}, HookOptionError, "give a finite number"),
         (LoggingTensorHook, {"tensors": [], "every_n_secs": "1"}, HookTypeError, "is not a number"),
         (StopAtStepHook, {}, ValueError, "StopAtStepHook: give num_steps or last_step; neither is given"),
         (StopAtStepHook, {"num_steps": 1, "last_step": 1}, ValueError, "StopAtStepHook: .*both are given"),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from aspecthook import HookTypeError, Return, hooks
 from aspecthook.training import Runner, TrainingError
+from aspecthook.training.keras import Callback
 from aspecthook.training.session import (
     AbortedError,
     MonitoredTrainingSession,
@@ -177,8 +178,8 @@ def test_a_session_leaves_nothing_on_the_runner_nor_alive() -> None:
     log: list[str] = []
     runner = plain()
     mine = runner.register_hook(Trail("mine", log))
-    with MonitoredTrainingSession(runner, [1.0], hooks=[Trail("its", log), Everything()]) as session:
-        assert len(runner.hooks) == 3
+    with MonitoredTrainingSession(runner, [1.0], hooks=[Trail("its", log), Everything(), Callback()]) as session:
+        assert len(runner.hooks) == 5  # one is the lifecycle of callbacks, which stayed
         session.run("loss")
     assert runner.hooks == [mine]
     runner.fit([1.0])
