@@ -21,9 +21,8 @@ from ._hook import HOOKS, Hook
 class OptimizerHook(Hook):
     """Clip gradients, and accumulate them over several batches.
 
-    The runner itself calls ``zero_grad``, ``backward`` and ``step``; this hook does the rest of the work of mmcv's
-    hooks of these names. The loss of each batch is divided by the number of batches in its step; the last step may have
-    fewer.
+    The runner itself calls ``zero_grad``, ``backward`` and ``step``; this hook does the rest of what mmcv's do. The
+    loss of each batch is divided by the number of batches in its step; the last step may have fewer.
 
     Args:
         grad_clip: ``{"max_norm": 1.0}``, and ``"norm_type"`` if it is not 2, such as ``inf``: scale all gradients down

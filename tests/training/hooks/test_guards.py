@@ -239,7 +239,7 @@ CLIPPING = [
     ({"grad_clip": 1.0}, HookTypeError, "give a mapping"),
     ({"grad_clip": {"max_norm": nan}}, HookOptionError, "give a finite number above 0"),
     ({"grad_clip": {"max_norm": inf}}, HookOptionError, "max_norm=inf; give a finite number above 0"),
-    ({"grad_clip": {"max_norm": 1, "norm_type": -inf}}, HookOptionError, "norm_type=-inf; give a finite number above 0"),
+    ({"grad_clip": {"max_norm": 1, "norm_type": -inf}}, HookOptionError, "=-inf; give a finite number above 0"),
     ({"cumulative_iters": 0}, HookOptionError, "from 1 up"),
 ]
 
