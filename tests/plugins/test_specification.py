@@ -108,6 +108,7 @@ def test_a_plugin_of_a_subclass_does_not_act_for_the_classes_beside_it() -> None
         of_kiosk.enable("kiosk")
         assert [one("tea") for one in sold] == [["kiosk", "all"], ["stall", "all"], ["all"]]
         assert of_kiosk.order("sold") == Plugins(kiosk).order("sold") == ("kiosk", "all")
+        assert Plugins(type("SmallKiosk", (Kiosk,), {})).order("sold") == ("kiosk", "all")
         assert of_stall.order("sold") == ("stall", "all") and of_all.order("sold") == ("all",)
         assert of_kiosk.answers("sold", kiosk, "tea") == [("kiosk", "kiosk"), ("all", "all")]
         for one in (*of_kiosk, *of_stall, *of_all):
