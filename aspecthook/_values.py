@@ -140,7 +140,8 @@ class Redaction:
         if isinstance(value, str):
             text, raw = str(value), value.encode(errors="backslashreplace")
         else:
-            text, raw = bytes(value).decode(errors="backslashreplace"), bytes(value)
+            raw = bytes(value)
+            text = raw.decode(errors="backslashreplace")
         for secret in {text, repr(raw)[2:-1]}:
             if len(secret) >= _SHORTEST_SECRET and secret not in self._secrets:
                 self._secrets[secret] = max(re.split(r"[^A-Za-z0-9]+", secret), key=len)

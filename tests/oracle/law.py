@@ -148,7 +148,7 @@ def inside(hooks: Hooks, call: Call, inner: Callable[..., Any], values: Values) 
 
     def proceed(*unnamed: Any, **changes: Any) -> Any:
         changed = _proceeded(site, hook.function, unnamed, changes, values)
-        return rest(call=call.revised(changed) if changes else call, values=changed)
+        return rest(call=call._revised(changed) if changes else call, values=changed)
 
     answer = invoke(hook, call, values, proceed=proceed)
     if hook.proceeds:
@@ -248,7 +248,7 @@ def streamed(hooks: Hooks, call: Call, target: Callable[..., Any], values: Value
 
     def proceed(*unnamed: Any, **changes: Any) -> Any:
         changed = _proceeded(site, hook.function, unnamed, changes, values)
-        return streamed(hooks[1:], call.revised(changed) if changes else call, target, changed)
+        return streamed(hooks[1:], call._revised(changed) if changes else call, target, changed)
 
     return stream(site, hook.function, invoke(hook, call, values, proceed=proceed))
 

@@ -142,7 +142,7 @@ def _changed(writer: Writer, function: str) -> Generator[None]:
     before = writer.idents, writer.handed
     writer.idents = [f"$new_{n + 1}" for n in range(len(writer.idents))]
     changed = f"[{', '.join(writer.idents)}]"
-    writer.handed = f"$call.revised({changed})"
+    writer.handed = f"$call._revised({changed})"
     writer.line(f'{changed} = $revise($site, "around", {function}, $changes, {writer.values})')
     yield
     writer.idents, writer.handed = before

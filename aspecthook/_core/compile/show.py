@@ -99,9 +99,9 @@ def render(text: Text, names: tuple[str, ...], name: str, origins: tuple[Origin,
         lead, _, rest = lines[0].partition("def ")
         lines[0] = f"{lead}def {name}({rest.partition('(')[2]}"
     for note in text.notes:
-        alike = [origin for origin in origins if origin[0] == note.kind]
+        alike = [origin for origin in origins if origin[0] == note.kind][note.first : note.last + 1]
         named = [(printable(name), printable(file.rpartition("/")[2]), line) for _, name, file, line in alike]
-        hooks = [f"{name}, {file}:{line}" if file else name for name, file, line in named[note.first : note.last + 1]]
+        hooks = [f"{name}, {file}:{line}" if file else name for name, file, line in named]
         few = hooks if len(hooks) <= 3 else (hooks[0], "...", hooks[-1])
         lines[note.line] += f"  # {', '.join(few)}"
     return "\n".join(lines)

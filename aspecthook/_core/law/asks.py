@@ -84,6 +84,7 @@ def resolve(function: Callable[..., object], asker: Asker) -> tuple[Asks, tuple[
     asks: list[Ask] = []
     # The first parameter that gets no argument by position: those behind it are passed by keyword.
     skipped: str | None = None
+    free: set[str] = set()  # names that keep their default, unless a caller passes something by them
     subject_given = False
     for place, (name, how, has_default) in enumerate(wanted):
         if asker.of_instance and place == 0 and how != "*":
@@ -92,7 +93,8 @@ def resolve(function: Callable[..., object], asker: Asker) -> tuple[Asks, tuple[
             _refuse_gap(skipped, asker)
             asks.append(("*", "args"))
         elif how == "**":
-            asks.append(("**", tuple(_left_out(wanted, asker))))
+            by_name = [p.name for p in wanted if p.how in ("positional", "keyword") and p.name not in free]
+            asks.append(("**", tuple(_left_out(by_name, asker.site.signature))))
         elif how == "positional only":
             if not subject_given:
                 asks.append(("", _subject(asker)))
@@ -103,6 +105,7 @@ def resolve(function: Callable[..., object], asker: Asker) -> tuple[Asks, tuple[
                 skipped = skipped or name
         elif (what := _find(name, has_default, asker, alone=len(wanted) == 1)) is None:
             skipped = skipped or (name if how == "positional" else None)
+            free |= {name} - RESERVED.keys()
         else:
             if isinstance(what, Sought) and what.optional:  # leaving it out would shift those behind it
                 skipped = skipped or name
@@ -209,13 +212,9 @@ def _find(name: str, has_default: bool, asker: Asker, *, alone: bool) -> int | s
     return None
 
 
-def _left_out(wanted: Iterable[Parameter], asker: Asker) -> Iterator[int | str]:
+def _left_out(by_name: list[str], signature: Signature) -> Iterator[int | str]:
     """Yield what the ``**kwargs`` of a hook leave out, as the hook is given it by name."""
-    signature = asker.site.signature
-    for name, how, has_default in wanted:
-        offered = not has_default or name in RESERVED or _find(name, has_default, asker, alone=False) is not None
-        if how not in ("positional", "keyword") or not offered:  # what keeps its default gets what callers name so
-            continue
+    for name in by_name:
         place = signature.index.get(name, signature.regular)
         if signature.positional <= place < signature.regular:
             yield place

@@ -142,7 +142,7 @@ class Call:
             self._state = {}
         return self._state
 
-    def revised(self, values: Iterable[object]) -> Call:
+    def _revised(self, values: Iterable[object]) -> Call:
         """Return the call with other arguments, for what runs inside of an around hook that has changed them."""
         call = Call(self._site, tuple(values))
         call._state = self.state

@@ -342,8 +342,9 @@ class MountPoint(Attribute):
             HookOrderError: Its `before` and `after` contradict those of others.
         """
         if not hook.again and hook.identity in self.mentions:
-            alike = [one for one in self.members if not one.again and {*one.types} == {*hook.types}]
-            older = next((one for one in alike if (one.kind, one.identity) == (hook.kind, hook.identity)), None)
+            made = hook.kind, hook.identity
+            alike = [one for one in self.members if not one.again and (one.kind, one.identity) == made]
+            older = next((one for one in alike if {*one.types} == {*hook.types}), None)
             if older is not None:
                 were, are = meaning(older.name, older.conditions), meaning(hook.name, hook.conditions)
                 if were == are:
